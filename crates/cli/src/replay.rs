@@ -70,8 +70,8 @@ pub struct ReplayArgs {
     /// Seed of every random choice of the models
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// Threads of the simulator, of use on the packet network: one for each of its groups at most. The results do not
-    /// depend on them
+    /// Threads of the simulator, of use on packet and LogGP networks: one for each of its parts at most. The results do
+    /// not depend on them
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: u32,
     /// Which algorithms collectives use: Open MPI's or MPICH's decisions, or a file of rules [default: the machine's]

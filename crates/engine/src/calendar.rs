@@ -137,6 +137,12 @@ impl<E> CalendarQueue<E> {
         self.page.get(index).map(|entry| (entry.order as u64, &entry.event))
     }
 
+    /// Key and event of those before `end` that are not in the calendar, in no order: a hint, too.
+    pub fn near(&self, end: u64) -> impl Iterator<Item = (u64, &E)> {
+        let near = self.near.iter().map(|entry| &entry.0).chain(&self.page);
+        near.filter(move |entry| entry.at() < end).map(|entry| (entry.order as u64, &entry.event))
+    }
+
     /// Events that wait.
     pub fn len(&self) -> usize {
         self.page.len() + self.near.len() + self.calendar.as_ref().map_or(0, Calendar::len)

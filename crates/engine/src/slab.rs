@@ -1,6 +1,7 @@
 //! Things at places that are reused, in three layers: [`Arena`] for records in a hot loop, [`Slab`] for things that are
 //! dropped when they go, [`Tenants`] for those who may ask with the number of one that has gone.
 
+use crate::prefetch::{prefetch, prefetch_all};
 use std::ops::{Index, IndexMut};
 
 /// Records by small numbers, which are given again after they are free. It does not know which places are taken: who
@@ -38,6 +39,17 @@ impl<T> Arena<T> {
     #[inline]
     pub fn remove(&mut self, place: u32) {
         self.free.push(place);
+    }
+
+    /// Something is about to be added, or what was added last to be looked at: see [`prefetch`], in steps from 0 on.
+    #[inline]
+    pub fn prefetch(&self, step: u32) {
+        match (step, self.free.last()) {
+            (0, Some(place)) => prefetch(place),
+            (1, Some(&place)) => self.items.get(place as usize).into_iter().for_each(prefetch_all),
+            (1, None) => self.items.last().into_iter().for_each(prefetch_all),
+            _ => {}
+        }
     }
 
     /// How many there are.
@@ -97,6 +109,12 @@ impl<T> Slab<T> {
     /// Adds `item`: its number.
     pub fn insert(&mut self, item: T) -> u32 {
         self.0.insert(Some(item))
+    }
+
+    /// See [`Arena::prefetch`].
+    #[inline]
+    pub fn prefetch(&self, step: u32) {
+        self.0.prefetch(step);
     }
 
     /// Takes what is there; the number can be given again.
@@ -187,6 +205,12 @@ impl<T, const BITS: u32> Tenants<T, BITS> {
             return (place, tenant.generation);
         }
         (self.0.insert(Tenant { generation: 0, item: Some(item) }), 0)
+    }
+
+    /// See [`Arena::prefetch`].
+    #[inline]
+    pub fn prefetch(&self, step: u32) {
+        self.0.prefetch(step);
     }
 
     /// How many tenants the place has had before this one.

@@ -105,7 +105,7 @@ pub enum Notice {
 }
 
 /// A message at its target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrival {
     /// [`Transfer::id`]
     pub id: TransferId,

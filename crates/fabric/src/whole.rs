@@ -1,79 +1,14 @@
-//! A network that knows of no regions, under the event loop: it names a transfer by a slot, and tells of it by that.
+//! The flow network, which knows of no regions, under the event loop: it names a transfer by a slot, and tells of it by
+//! that.
 
 use crate::flow::FlowNetwork;
-use crate::loggp::LogGpNetwork;
 use crate::packet::region::Effects as _;
 use crate::parallel::{Agent, RegionEffects};
 use crate::port::PortEffects as _;
-use crate::timing::ZeroLoad;
-use crate::{Arrival, Event, EventKind, Notice, Observer, Out, Statistics, Transfer, TransferId, Tree};
+use crate::{Arrival, Event, EventKind, Notice, Out, Transfer, TransferId, Tree};
 use narrows_engine::Arena;
-use narrows_topology::Topology;
 use narrows_units::SimTime;
 use std::sync::Arc;
-
-/// One of the networks that know of no packets.
-#[derive(Debug)]
-pub(crate) enum Network {
-    Flow(Box<FlowNetwork>),
-    LogGp(Box<LogGpNetwork>),
-}
-
-impl Network {
-    fn start(&mut self, now: SimTime, transfer: Transfer, out: &mut impl Out) {
-        match self {
-            Network::Flow(network) => network.start(now, transfer, out),
-            Network::LogGp(network) => network.start(now, transfer, out),
-        }
-    }
-
-    pub(crate) fn topology(&self) -> &Topology {
-        match self {
-            Network::Flow(network) => network.topology(),
-            Network::LogGp(network) => network.topology(),
-        }
-    }
-
-    /// `transfers` differ in their targets, which are those of the tree in its order, and their numbers alone, and each
-    /// has its notices. The message is read once from the source's memory.
-    fn multicast(&mut self, now: SimTime, tree: &Arc<Tree>, transfers: &[Transfer], out: &mut impl Out) {
-        match self {
-            Network::Flow(network) => network.multicast(now, tree, transfers, out),
-            Network::LogGp(network) => network.multicast(now, tree, transfers, out),
-        }
-    }
-
-    #[inline]
-    fn handle(&mut self, now: SimTime, event: Event, out: &mut impl Out) {
-        match self {
-            Network::Flow(network) => network.handle(now, event, out),
-            Network::LogGp(network) => network.handle(now, event, out),
-        }
-    }
-
-    /// False, and nothing, on the LogGP network, which has no links.
-    pub(crate) fn observe(&mut self, observer: Box<dyn Observer + Send>) -> bool {
-        match self {
-            Network::Flow(network) => network.observe(observer),
-            Network::LogGp(_) => return false,
-        }
-        true
-    }
-
-    pub(crate) fn statistics(&self) -> Statistics {
-        match self {
-            Network::Flow(network) => network.statistics(),
-            Network::LogGp(network) => network.statistics(),
-        }
-    }
-
-    pub(crate) fn zero_load(&self, transfer: &Transfer) -> ZeroLoad {
-        match self {
-            Network::Flow(network) => network.zero_load(transfer),
-            Network::LogGp(network) => network.zero_load(transfer),
-        }
-    }
-}
 
 /// A transfer under way.
 #[derive(Clone, Copy, Debug)]
@@ -88,7 +23,7 @@ struct Slot {
 /// See the module's page.
 #[derive(Debug)]
 pub(crate) struct Whole {
-    pub(crate) network: Network,
+    pub(crate) network: FlowNetwork,
     slots: Arena<Slot>,
     notices: Vec<Notice>,
 }
@@ -111,7 +46,7 @@ impl<A: Agent> Out for Effect<'_, A> {
 }
 
 impl Whole {
-    pub(crate) fn new(network: Network) -> Whole {
+    pub(crate) fn new(network: FlowNetwork) -> Whole {
         Whole { network, slots: Arena::new(), notices: Vec::new() }
     }
 
@@ -131,8 +66,7 @@ impl Whole {
 
     /// See [`crate::parallel::Fabric::flow_rates`].
     pub(crate) fn flow_rates(&self) -> Vec<(TransferId, u64)> {
-        let Network::Flow(network) = &self.network else { return Vec::new() };
-        let named = network.rates().into_iter().map(|(slot, rate)| (self.slots[slot.0].arrival.id, rate));
+        let named = self.network.rates().into_iter().map(|(slot, rate)| (self.slots[slot.0].arrival.id, rate));
         let mut rates: Vec<_> = named.collect();
         rates.sort_unstable();
         rates

@@ -5,10 +5,10 @@
 mod common;
 
 use common::{message, round_numbers};
-use narrows_fabric::parallel::{Agent, Context, Fabric, Plane, Processes, along_groups};
+use narrows_fabric::parallel::{Agent, Context, Fabric, Plane, Processes, along_groups, regions};
 use narrows_fabric::{
-    Arbitration, Arrival, Derived, FlowControl, Forwarding, LinkConfig, NetworkConfig, NetworkKind, Observer, PauseConfig, Queueing,
-    Statistics, Transfer, TransferId,
+    Arbitration, Arrival, Derived, FlowControl, Forwarding, LinkConfig, LogGpConfig, NetworkConfig, NetworkKind, Observer, PauseConfig,
+    Queueing, Statistics, Transfer, TransferId,
 };
 use narrows_topology::{FatTree, RoutingKind, Topology, graph_file};
 use narrows_units::{ByteRate, Bytes, SimTime};
@@ -266,6 +266,61 @@ proptest! {
         prop_assert_eq!(whole.letters, (1..=list.len() as u64).sum::<u64>());
         prop_assert_eq!(run_apart(&config, &topology, &regions, &list, processes, threads, SimTime(step)), whole);
     }
+}
+
+prop_compose! {
+    fn loggp()(latency in prop_oneof![Just(None), (1u64..2_000).prop_map(Some)], gap in 1u64..200, rate in prop_oneof![Just(None), (1u64..30).prop_map(Some)])
+        -> NetworkConfig
+    {
+        let loggp = LogGpConfig {
+            latency: latency.map_or_else(|| Derived::FromPath, |ns| Derived::Fixed(SimTime::from_ns(ns))),
+            gap: SimTime::from_ns(gap),
+            rate: rate.map_or_else(|| Derived::FromPath, |rate| Derived::Fixed(ByteRate(rate * 1_000_000_000))),
+        };
+        NetworkConfig { loggp, ..round_numbers(NetworkKind::LogGp) }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// The same on the LogGP network, whose windows are as long as a way from one region to another; but for messages
+    /// within a node that are read at the instant at which another one is.
+    #[test]
+    fn the_loggp_network_falls_apart_too(
+        mut config in loggp(), mut list in transfers(60, 30_000), choice in 0u8..4, cut in prop::collection::vec(0u32..6, 12),
+        processes in 1u32..5, threads in 1usize..5, step in 1u64..700_000
+    ) {
+        let topology = topology(choice);
+        if choice == 3 {
+            config.routing = RoutingKind::Table;
+            config.virtual_channels = topology.shape().virtual_channels(RoutingKind::Table).unwrap();
+        }
+        list.iter_mut().for_each(|(_, transfer)| transfer.source_dma &= transfer.source != transfer.target);
+        let switches = topology.switches();
+        let whole = run(&config, &topology, vec![0; switches as usize], &list, 1, Some(SimTime(step)));
+        prop_assert_eq!(whole.arrived, 2 * list.len() as u64);
+        prop_assert_eq!(whole.letters, (1..=list.len() as u64).sum::<u64>());
+        for regions in [numbered(&cut, switches), regions(&config, &topology)] {
+            let apart = run(&config, &topology, regions.clone(), &list, threads, Some(SimTime(step)));
+            prop_assert_eq!(&apart, &whole);
+            let processes = processes.min(regions.iter().max().unwrap() + 1);
+            prop_assert_eq!(&run_apart(&config, &topology, &regions, &list, processes, threads, SimTime(step)), &whole);
+        }
+    }
+}
+
+/// 16 hosts on 4 leaves: a region for each leaf, and a window for each way of a message.
+#[test]
+fn leaves_are_regions_of_the_loggp_network() {
+    let topology = FatTree::k_ary_n_tree(4, 2).unwrap().build();
+    let config = round_numbers(NetworkKind::LogGp);
+    let mut fabric = Fabric::new(&config, topology, |_| Script { transfers: vec![message(0, 0, 15, 0)], ..Script::default() }).unwrap();
+    assert_eq!(fabric.regions(), 4);
+    fabric.timer(SimTime::ZERO, 0, 0, ());
+    fabric.run_until(SimTime::from_us(1_000), 1);
+    // The message, its arrival with the answer, and the arrival of that.
+    assert_eq!((fabric.windows(), fabric.events()), (3, 3));
 }
 
 /// There must be something to do for each of them.

@@ -329,12 +329,21 @@ impl Interface {
         }
     }
 
-    /// The interface is near, and something is about to happen there: see [`narrows_engine::prefetch`].
+    /// The interface is near, and something is about to happen there: see [`narrows_engine::prefetch`], in steps from 0
+    /// on.
     #[inline]
-    pub fn prefetch(&self) {
-        self.tables.first().into_iter().for_each(prefetch_all);
-        self.eqs.first().into_iter().for_each(prefetch);
-        self.declared.prefetch();
+    pub fn prefetch(&self, step: u32) {
+        self.entries.prefetch(step);
+        if step == 0 {
+            self.tables.first().into_iter().for_each(prefetch_all);
+            self.eqs.first().into_iter().for_each(prefetch);
+            self.declared.prefetch();
+        } else if step == 1
+            && let Some(Some(table)) = self.tables.first()
+        {
+            table.priority.prefetch();
+            table.overflow.prefetch();
+        }
     }
 
     /// Unexpected headers that a network interface may have from now on.
@@ -386,11 +395,11 @@ impl Interface {
 
     /// Takes the identifier of an entry whose append is on the way.
     pub fn declare_entry(&mut self, entry: EntryId, pt: u32, list: List) -> Result<(), CommandError> {
-        if self.ids.contains_key(&entry.0) {
+        let std::collections::hash_map::Entry::Vacant(place) = self.ids.entry(entry.0) else {
             return Err(CommandError::EntryInUse(entry));
-        }
+        };
         self.declared.declare_entry(pt, list)?;
-        self.ids.insert(entry.0, NONE);
+        place.insert(NONE);
         Ok(())
     }
 

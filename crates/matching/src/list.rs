@@ -7,7 +7,7 @@
 //! stands first in the list. The NIC that is modelled walks the list, so a find also says how many
 //! entries stand before its result.
 
-use narrows_engine::WordMap;
+use narrows_engine::{WordMap, prefetch_all};
 use narrows_portals::{MatchEntry, NID_ANY, PID_ANY, ProcessId};
 
 /// A list in the order of insertion. An item is known by its order number, which only grows;
@@ -331,6 +331,12 @@ impl MatchList {
     /// Nothing is in it.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
+    }
+
+    /// It is about to be walked: see [`narrows_engine::prefetch`].
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        self.keys.items.get(self.keys.first).into_iter().for_each(prefetch_all);
     }
 
     /// The slots of all entries, in list order.

@@ -16,6 +16,7 @@ use narrows_portals::{
     EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, ProcessId, RemoteTarget, SearchOperation, md, me,
 };
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Requests that may be open in one process before calls say [`Again`]. Our own choice: far above
 /// what MPI libraries keep open, and it bounds the memory to some 200 MB.
@@ -24,7 +25,8 @@ pub const OPEN_LIMIT: usize = 1 << 20;
 /// What is open in one process, and what has ended.
 #[derive(Debug)]
 pub(crate) struct Core {
-    pub(crate) config: MessageConfig,
+    /// Shared by processes that are alike.
+    pub(crate) config: Arc<MessageConfig>,
     /// What says that an eager message has arrived says so of the receiver's memory, not of a buffer before it.
     eager_tells: bool,
     eq: EqId,
@@ -56,14 +58,15 @@ impl Core {
     /// # Panics
     ///
     /// When [`MessageConfig::check`] fails.
-    pub fn new(config: MessageConfig, eq: EqId, local: ProcessId, transport: &mut impl Transport, queues: &[Queue]) -> Core {
+    pub fn new(mut config: Arc<MessageConfig>, eq: EqId, local: ProcessId, transport: &mut impl Transport, queues: &[Queue]) -> Core {
         if let Err(error) = config.check() {
             panic!("message layer: {error}");
         }
         let Capabilities { matches_alone, gets, longest } = transport.capabilities();
-        let mut config = MessageConfig { max_portals_message: config.max_portals_message.min(longest), ..config };
-        if !gets {
-            config.rendezvous = Rendezvous::Put;
+        if longest < config.max_portals_message || !gets {
+            let config = Arc::make_mut(&mut config);
+            config.max_portals_message = config.max_portals_message.min(longest);
+            config.rendezvous = if gets { config.rendezvous } else { Rendezvous::Put };
         }
         let rail = config.rails.first();
         let mut overflow = Overflow::new(&config);
@@ -533,7 +536,7 @@ mod tests {
             max_portals_message: 64,
         };
         let me = ProcessId::on(narrows_portals::NodeId(0), 1);
-        let mut endpoint = Core::new(config, EqId(0), me, &mut Nothing, &[Queue::Tagged]);
+        let mut endpoint = Core::new(Arc::new(config), EqId(0), me, &mut Nothing, &[Queue::Tagged]);
         endpoint.requests = Slab::new(2);
         let receive = Receive {
             queue: Queue::Tagged,

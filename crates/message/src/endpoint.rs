@@ -83,15 +83,16 @@ fn settle_both(core: &mut Core, pscom: &mut Pscom, bridge: &mut Bridge, transpor
 
 /// Pscom, and a core that hears of nothing below it: the layer cuts long messages.
 fn over_pscom(
-    config: MessageConfig,
+    config: Arc<MessageConfig>,
     pscom: PscomConfig,
     (eq, local): (EqId, ProcessId),
     transport: &mut impl Transport,
     queues: &[Queue],
 ) -> (Core, Box<Pscom>) {
     let mut pscom = Box::new(Pscom::new(pscom, config.rails.first(), config.max_portals_message, eq, transport));
+    let config = Arc::unwrap_or_clone(config);
     let config = MessageConfig { max_portals_message: u64::MAX, rails: config.rails.within(), ..config };
-    let core = Core::new(config, eq, local, &mut pscom::Layer { pscom: &mut pscom, transport }, queues);
+    let core = Core::new(Arc::new(config), eq, local, &mut pscom::Layer { pscom: &mut pscom, transport }, queues);
     (core, pscom)
 }
 
@@ -102,8 +103,8 @@ impl Endpoint {
     /// # Panics
     ///
     /// When [`MessageConfig::check`] fails.
-    pub fn new(config: MessageConfig, eq: EqId, local: ProcessId, transport: &mut impl Transport) -> Endpoint {
-        Endpoint::with_queues(config, eq, local, transport, &[Queue::Tagged, Queue::Untagged])
+    pub fn new(config: impl Into<Arc<MessageConfig>>, eq: EqId, local: ProcessId, transport: &mut impl Transport) -> Endpoint {
+        Endpoint::with_queues(config.into(), eq, local, transport, &[Queue::Tagged, Queue::Untagged])
     }
 
     /// The same for a process that sends and receives tagged messages only: without room for untagged ones, which
@@ -112,12 +113,21 @@ impl Endpoint {
     /// # Panics
     ///
     /// When [`MessageConfig::check`] fails.
-    pub fn tagged(config: MessageConfig, eq: EqId, local: ProcessId, transport: &mut impl Transport) -> Endpoint {
-        Endpoint::with_queues(config, eq, local, transport, &[Queue::Tagged])
+    pub fn tagged(config: impl Into<Arc<MessageConfig>>, eq: EqId, local: ProcessId, transport: &mut impl Transport) -> Endpoint {
+        Endpoint::with_queues(config.into(), eq, local, transport, &[Queue::Tagged])
     }
 
-    fn with_queues(config: MessageConfig, eq: EqId, local: ProcessId, transport: &mut impl Transport, queues: &[Queue]) -> Endpoint {
-        let config = MessageConfig { rails: config.rails.of_process(local), ..config };
+    fn with_queues(
+        mut config: Arc<MessageConfig>,
+        eq: EqId,
+        local: ProcessId,
+        transport: &mut impl Transport,
+        queues: &[Queue],
+    ) -> Endpoint {
+        if config.rails.bridging().is_some() {
+            let config = Arc::make_mut(&mut config);
+            config.rails = config.rails.of_process(local);
+        }
         if let Err(error) = config.check() {
             panic!("message layer: {error}");
         }
@@ -142,6 +152,12 @@ impl Endpoint {
     /// See [`crate::Rails::first`].
     pub fn first_rail(&self) -> narrows_units::Rail {
         self.core.config.rails.first()
+    }
+
+    /// It is near, and about to be asked or told something: see [`narrows_engine::prefetch`], in steps from 0 on.
+    #[inline]
+    pub fn prefetch(&self, step: u32) {
+        self.core.requests.prefetch(step);
     }
 
     /// The process whose messages these are.

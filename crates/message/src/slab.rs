@@ -19,6 +19,12 @@ impl<T> Slab<T> {
         Slab { slots: Tenants::new(), sequence: 0, limit }
     }
 
+    /// See [`narrows_engine::Arena::prefetch`].
+    #[inline]
+    pub(crate) fn prefetch(&self, step: u32) {
+        self.slots.prefetch(step);
+    }
+
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.slots.len()

@@ -75,6 +75,11 @@ impl AnyHeader {
         message.stream().is_some()
     }
 
+    /// It is an answer for a NIC that matches, which looks at it when all of it is there.
+    pub fn is_answer(&self) -> bool {
+        matches!(self, AnyHeader::Portals(Header::Response(_) | Header::Received(_)))
+    }
+
     /// What travels.
     pub fn about(&self) -> About {
         match self {

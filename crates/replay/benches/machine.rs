@@ -1,6 +1,6 @@
 //! Replays on a machine, as messages and packet-hops per second: `cargo bench -p narrows-replay --bench machine [--
-//! FILTER]`. `BENCH_THREADS=1,2` for threads, `BENCH_RANKS` for another number of ranks. Prints CPU and wall time until
-//! the event loop begins (the NICs' set-up), and of the whole replay with its end.
+//! FILTER]`. `BENCH_THREADS=1,2` for threads, `BENCH_RANKS` for another number of ranks, `BENCH_STEPS` of steps. Prints
+//! CPU and wall time until the event loop begins (the NICs' set-up), and of the whole replay with its end.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench stops where its input is wrong")]
 
@@ -37,12 +37,12 @@ struct Case {
 }
 
 fn run(case: &Case, threads: usize) {
-    let ranks = std::env::var("BENCH_RANKS").map_or(case.ranks, |text| text.parse().unwrap());
+    let number = |name: &str, usual: u32| std::env::var(name).map_or(usual, |text| text.parse().unwrap());
+    let (ranks, steps) = (number("BENCH_RANKS", case.ranks), number("BENCH_STEPS", case.steps));
     let set = case.set.iter().map(|&text| text.to_owned()).collect();
     let machine = Machine::load(case.machine, &Overrides { nodes: Some(ranks), set }).unwrap();
     let topology = machine.topology().unwrap();
-    let program =
-        Generated::new(case.pattern, Parameters { ranks, steps: case.steps, bytes: case.bytes, cells: None, compute: None }).unwrap();
+    let program = Generated::new(case.pattern, Parameters { ranks, steps, bytes: case.bytes, cells: None, compute: None }).unwrap();
     let all: Vec<NodeId> = NodeId::first(machine.node.count).collect();
     let nodes = mapping::nodes(&"linear".parse().unwrap(), &machine, (&topology, &all), None, &[ranks]).unwrap();
     let processes = mapping::processes(&nodes).swap_remove(0);

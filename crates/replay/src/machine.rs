@@ -18,7 +18,7 @@ mod rank;
 use crate::Times;
 use crate::copied::{Inbox as CopiedInbox, Messages};
 use crate::graph::{Collectives, GraphError};
-use crate::port::{Costs, EQ, Library, Port};
+use crate::port::{Costs, EQ, Library, Payloads, Port};
 use crate::report::{Application as Report, Outcome, Progress};
 use crate::watch::Watch;
 use circles::{Circles, MeetingsOfProcesses};
@@ -101,6 +101,8 @@ struct Running {
     communicator: u32,
     position: u32,
     round: u32,
+    /// All of them; of blocks, where accelerators do it.
+    rounds: u32,
     /// Messages of the round that are not complete, and the receives among them.
     open: u32,
     open_receives: u32,
@@ -207,7 +209,7 @@ struct Count {
 /// What the ranks of all regions share.
 struct Shared {
     applications: Vec<Application>,
-    message: MessageConfig,
+    message: Arc<MessageConfig>,
     /// An error has been found.
     failed: AtomicBool,
 }
@@ -238,6 +240,7 @@ struct State {
     count: Arc<Count>,
     /// Messages under way to ranks here: by sender and number.
     flights: WordMap<(u32, u32), SimTime>,
+    payloads: Payloads,
     copied: Messages,
     watch: Option<Watch>,
     timeline: Option<Timeline>,
@@ -347,6 +350,10 @@ impl Processes for Ranks {
             return self.told.push_back((now, rank, notice));
         }
         self.touch(rank, |of| of.notice(now, notice));
+    }
+
+    fn hold(&mut self, _: u32, payload: Box<[u8]>) {
+        self.state.payloads.give_back(payload);
     }
 
     fn told(&mut self, told: CopyNotice) {
@@ -546,7 +553,7 @@ impl Replay {
         }
         let rank_count = places.len() as u32;
         places.extend(message.rails.gateways());
-        let shared = Arc::new(Shared { applications, message, failed: AtomicBool::new(false) });
+        let shared = Arc::new(Shared { applications, message: Arc::new(message), failed: AtomicBool::new(false) });
         let mut counts = Vec::new();
         let of_region = |numbers: &[u32]| {
             let count = Arc::new(Count::default());
@@ -570,6 +577,7 @@ impl Replay {
                     tallies,
                     count,
                     flights: WordMap::default(),
+                    payloads: Payloads::default(),
                     copied: Messages::default(),
                     watch: None,
                     timeline: None,
@@ -692,11 +700,11 @@ impl Replay {
                 return gateway.start(on, &mut Passage { world: requests, process: rank, memory: 0 });
             }
             let place = ranks.place(rank);
-            let (of, shared) = (&mut ranks.ranks[place], &ranks.state.shared);
+            let (of, State { shared, payloads, .. }) = (&mut ranks.ranks[place], &mut ranks.state);
             let rails = shared.message.rails.of_process(of.process);
             let first = rails.first();
             let (clock, library) = (&mut of.clock, &mut of.library);
-            let mut port = Port { world: requests, rank, clock, library, costs: of.costs, first, by_firmware: false };
+            let mut port = Port { world: requests, rank, clock, library, payloads, costs: of.costs, first, by_firmware: false };
             port.submit(first, Command::EqAlloc { eq: EQ, count: 1 << 20 });
             for (pt, options) in portal_table() {
                 port.submit(first, Command::PtAlloc { pt, options, eq: EQ });

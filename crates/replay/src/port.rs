@@ -62,6 +62,29 @@ impl Library {
     }
 }
 
+/// Payloads that go with commands: NICs look at their lengths alone. Short ones are used again, so that most messages
+/// take no memory of their own.
+#[derive(Debug, Default)]
+pub struct Payloads(Vec<Box<[u8]>>);
+
+impl Payloads {
+    /// Most that are kept, and the longest. Our own choice: 16 KiB per region.
+    const MOST: usize = 256;
+    const LONGEST: usize = 64;
+
+    fn take(&mut self, length: u64) -> Box<[u8]> {
+        self.0.pop_if(|last| last.len() as u64 == length).unwrap_or_else(|| vec![0; length as usize].into_boxed_slice())
+    }
+
+    /// A NIC has taken it.
+    pub fn give_back(&mut self, payload: Box<[u8]>) {
+        if payload.len() <= Self::LONGEST {
+            self.0.truncate(Self::MOST - 1);
+            self.0.push(payload);
+        }
+    }
+}
+
 /// A rank at its library, for as long as a call takes.
 pub struct Port<'a> {
     /// The simulation.
@@ -72,6 +95,8 @@ pub struct Port<'a> {
     pub clock: &'a mut SimTime,
     /// Its library.
     pub library: &'a mut Library,
+    /// Of all ranks of a region.
+    pub payloads: &'a mut Payloads,
     /// What calls cost.
     pub costs: Costs,
     /// The first rail of all ranks.
@@ -123,7 +148,7 @@ impl Transport for Port<'_> {
         if copy_now && length > self.costs.pio_limit {
             *self.clock += self.costs.copy.time_for(Bytes(length));
         }
-        let inline = (length > 0 && copy_now).then(|| vec![0; length as usize].into_boxed_slice());
+        let inline = (length > 0 && copy_now).then(|| self.payloads.take(length));
         self.post(rail, Command::Put { local, length, inline, ack, target, hdr_data });
     }
 

@@ -21,9 +21,9 @@ pub(crate) struct Label<H> {
     pub(crate) header: H,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Flight<H> {
-    label: Label<H>,
+    label: Box<Label<H>>,
     /// The receiver's name for it.
     arrival: u32,
     /// The next of the same pair, which must not be noticed before the first packet of this one.
@@ -49,7 +49,7 @@ pub(crate) struct Inbound<H> {
     /// By source and number.
     numbers: WordMap<u64, u32>,
     /// By pair: the newest message whose first packet has not been noticed.
-    newest: WordMap<(u64, u32), u32>,
+    newest: WordMap<u64, u32>,
 }
 
 impl<H> Default for Inbound<H> {
@@ -64,19 +64,21 @@ pub(crate) fn number(source: u32, number: u32) -> u64 {
 }
 
 impl<H: Copy> Label<H> {
-    fn pair(&self) -> (u64, u32) {
-        (u64::from(self.source) << 32 | u64::from(self.target), u32::from(self.virtual_network))
+    /// Source, target and virtual network; hosts have numbers below 2^28.
+    fn pair(&self) -> u64 {
+        u64::from(self.source) << 36 | u64::from(self.target) << 8 | u64::from(self.virtual_network)
     }
 }
 
 impl<H: Copy> Inbound<H> {
     /// A message has been started. Those of one pair come in the order in which they were.
-    pub(crate) fn open(&mut self, label: Label<H>) {
+    pub(crate) fn open(&mut self, label: Box<Label<H>>) {
+        let (name, pair) = (number(label.source, label.number), label.pair());
         let flight =
             Flight { label, arrival: 0, successor: None, waits: false, head_arrived: false, head_noticed: false, tail_arrived: false };
         let slot = self.flights.insert(flight);
-        self.numbers.insert(number(label.source, label.number), slot);
-        if let Some(before) = self.newest.insert(label.pair(), slot) {
+        self.numbers.insert(name, slot);
+        if let Some(before) = self.newest.insert(pair, slot) {
             self.flights.at_mut(before).successor = Some(slot);
             self.flights.at_mut(slot).waits = true;
         }
@@ -97,17 +99,22 @@ impl<H: Copy> Inbound<H> {
         self.flights.at_mut(slot).arrival = arrival;
     }
 
-    /// Its tail is noticed: what came with it, and the receiver's name for it.
-    pub(crate) fn close(&mut self, slot: u32) -> Option<(Label<H>, u32)> {
-        let Flight { label, arrival, .. } = self.flights.remove(slot)?;
+    /// The receiver's name for it.
+    pub(crate) fn arrival(&self, slot: u32) -> u32 {
+        self.flights.at(slot).arrival
+    }
+
+    /// Its tail has been noticed.
+    pub(crate) fn close(&mut self, slot: u32) -> Option<Box<Label<H>>> {
+        let label = self.flights.remove(slot)?.label;
         self.numbers.remove(&number(label.source, label.number));
-        Some((label, arrival))
+        Some(label)
     }
 
     /// A head has arrived: `steps` gets what is noticed now.
     pub(crate) fn head(&mut self, slot: u32, steps: &mut Vec<Step>) {
         let flight = self.flights.at_mut(slot);
-        // It may have come by another rail.
+        // It may have come by another rail, or is told again with the tail.
         if std::mem::replace(&mut flight.head_arrived, true) {
             return;
         }
@@ -185,7 +192,7 @@ mod tests {
             let slots: Vec<u32> = (0u32..)
                 .zip(&messages)
                 .map(|(number, &(source, target, virtual_network, whole))| {
-                    inbound.open(Label { source, number, target, virtual_network, whole, header: () });
+                    inbound.open(Box::new(Label { source, number, target, virtual_network, whole, header: () }));
                     inbound.find(source, number).unwrap()
                 })
                 .collect();

@@ -34,12 +34,12 @@ pub(crate) enum Due {
 /// What goes from region to region beside the network.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Letter<L> {
-    /// Of a message that has been started.
-    Label(Label<AnyHeader>),
+    /// Of a message that has been started. Headers are long, and letters are handed on several times.
+    Label(Box<Label<AnyHeader>>),
     Shortcut {
         at: SimTime,
         order: u32,
-        header: AnyHeader,
+        header: Box<AnyHeader>,
     },
     /// The first one is the number of a message that another port carries; the second one is that message.
     Carried(Name, Name),
@@ -109,7 +109,10 @@ type Asked = BinaryHeap<Reverse<(SimTime, u64, u32)>>;
 /// What is between the NICs, the network and the processes.
 pub(crate) struct Above {
     places: Arc<Places>,
-    shortcuts: Slab<AnyHeader>,
+    shortcuts: Slab<Box<AnyHeader>>,
+    /// Of messages that were here, to be used again.
+    #[allow(clippy::vec_box, reason = "they come in boxes, and go on in them")]
+    spare: Vec<Box<Label<AnyHeader>>>,
     /// By port of the region: events that its NIC has asked for, shortcuts and messages that it has sent.
     events: Vec<u32>,
     sent_shortcuts: Vec<u32>,
@@ -209,6 +212,7 @@ impl Above {
         Above {
             places,
             shortcuts: Slab::default(),
+            spare: Vec::new(),
             events: vec![0; ports],
             sent_shortcuts: vec![0; ports],
             sent: vec![0; ports],
@@ -252,6 +256,16 @@ impl Above {
         *order = (*order + 1) & (SHORTCUTS - 1);
         self.under_way += 1;
         fabric.timer(at, port, *order, Due::Nic(event));
+    }
+
+    fn boxed(&mut self, label: Label<AnyHeader>) -> Box<Label<AnyHeader>> {
+        match self.spare.pop() {
+            Some(mut place) => {
+                *place = label;
+                place
+            }
+            None => Box::new(label),
+        }
     }
 
     /// A number for a message of a port: below those of the background.
@@ -392,6 +406,7 @@ impl<P: Processes> nic::Out<AnyNic> for Effects<'_, '_, P> {
             timeline.departs(self.fabric.now(), number, departure);
         }
         let label = Label { source: port, number, target: to, virtual_network, whole, header };
+        let label = self.above.boxed(label);
         self.fabric.post(to, SimTime::MAX, Letter::Label(label));
         let transfer = Transfer { id: TransferId(number), source: port, target: to, virtual_network, payload, source_dma, target_dma };
         // Where no rail is left the run ends.
@@ -406,7 +421,7 @@ impl<P: Processes> nic::Out<AnyNic> for Effects<'_, '_, P> {
         *sent = sent.wrapping_add(1);
         self.above.under_way += 1;
         let order = SHORTCUTS | (from << 8 | *sent & 0xff) & (PROCESSES - SHORTCUTS - 1);
-        self.fabric.post(to, at, Letter::Shortcut { at, order, header });
+        self.fabric.post(to, at, Letter::Shortcut { at, order, header: Box::new(header) });
     }
 
     fn notify(&mut self, port: PortId, process: Process, notice: Notice) {
@@ -554,11 +569,12 @@ impl<P: Processes> Station<P> {
                     inbound.name(slot, arrival);
                 }
                 inbound::Step::Tail(slot) => {
-                    let Some((label, arrival)) = inbound.close(slot) else { continue };
+                    let label = inbound.label(slot);
                     if let Some(timeline) = &effects.above.timeline {
                         timeline.tail(now, label.source, label.number);
                     }
-                    nics.tail(now, PortId(label.target), arrival, &label.header, &mut effects);
+                    nics.tail(now, PortId(label.target), inbound.arrival(slot), &label.header, &mut effects);
+                    effects.above.spare.extend(inbound.close(slot));
                 }
             }
         }
@@ -567,6 +583,7 @@ impl<P: Processes> Station<P> {
 
 impl<P: Processes> Agent for Station<P> {
     const DIGEST: bool = false;
+    const STEPS: u32 = 5;
     type Event = Due;
     type Letter = Letter<P::Letter>;
     type Ports = narrows_port::HostPorts;
@@ -577,6 +594,12 @@ impl<P: Processes> Agent for Station<P> {
             Some(&Due::Process(rank)) if step > 0 => self.processes.prefetch(step - 1, rank),
             Some(Due::Nic(_)) => local.into_iter().for_each(|rank| self.processes.prefetch(step - 2, rank.0)),
             _ => {}
+        }
+    }
+
+    fn fetch(&self, step: u32, host: u32) {
+        if let Some(rank) = self.nics.prefetch(step, PortId(host)) {
+            self.processes.prefetch(step - 2, rank.0);
         }
     }
 
@@ -691,6 +714,12 @@ impl<P: Processes> Agent for Station<P> {
     fn head(&mut self, arrival: &Arrival, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
         // What switches copy has no header.
         if let Some(slot) = self.inbound.find(arrival.source, arrival.id.0) {
+            // NICs look at answers when all of them is here, and what is behind a whole one waits for that, too: the
+            // tail is enough. But a timeline has the times of heads.
+            let label = self.inbound.label(slot);
+            if label.whole && label.header.is_answer() && self.above.timeline.is_none() {
+                return;
+            }
             self.inbound.head(slot, &mut self.steps);
             self.arrive(fabric);
             self.proceed(fabric);
@@ -719,6 +748,7 @@ impl<P: Processes> Agent for Station<P> {
         match self.inbound.find(arrival.source, arrival.id.0) {
             Some(slot) => {
                 self.above.under_way -= 1;
+                self.inbound.head(slot, &mut self.steps);
                 self.inbound.tail(slot, &mut self.steps);
                 self.arrive(fabric);
             }

@@ -3,7 +3,7 @@
 use crate::station::{Above, Places, PortPlace, RegionRequests, Station};
 use crate::{Processes, Requests};
 use narrows_engine::Digest;
-use narrows_fabric::parallel::{self, Fabric, Plane, ProcessError, along_groups};
+use narrows_fabric::parallel::{self, Fabric, Plane, ProcessError};
 use narrows_fabric::{ConfigError, NetworkConfig, NetworkKind, Observer, Undelivered};
 use narrows_nic::{AnyConfig, CommandError, Denied, Directory, Nics, Process, Statistics};
 use narrows_portals::{Command, ProcessId};
@@ -122,6 +122,13 @@ pub struct PortSetup {
     pub nic: usize,
 }
 
+/// Two processes are on one node.
+fn share_nodes(places: &[ProcessId]) -> bool {
+    let mut nodes: Vec<u32> = places.iter().map(|place| place.nid).collect();
+    nodes.sort_unstable();
+    nodes.windows(2).any(|pair| pair[0] == pair[1])
+}
+
 /// The least of the regions that are the same as `region`.
 fn least(same: &mut [u32], region: u32) -> u32 {
     let next = same[region as usize];
@@ -141,13 +148,14 @@ impl<'a> Hardware<'a> {
         Hardware { nodes, networks: vec![NetworkSetup { config, topology }], ports, nics: vec![nic.into()] }
     }
 
-    /// Of each network, the region of every switch: groups, as far as no node has a port in two of them.
+    /// Of each network, the region of every switch: [`parallel::regions`], as far as no node has a port in two of them.
     fn regions(&self, whole: bool) -> Vec<Vec<u32>> {
         let topologies = self.networks.iter().map(|network| &network.topology);
         if whole {
             return topologies.map(|topology| vec![0; topology.switches() as usize]).collect();
         }
-        let mut cuts: Vec<Vec<u32>> = topologies.clone().map(along_groups).collect();
+        let cut = |network: &NetworkSetup<'_>| parallel::regions(network.config, &network.topology);
+        let mut cuts: Vec<Vec<u32>> = self.networks.iter().map(cut).collect();
         if let [_] = self.networks.as_slice() {
             return cuts;
         }
@@ -248,9 +256,13 @@ impl<P: Processes> World<P> {
         processes: &mut dyn FnMut(&[u32]) -> P,
         fabric: impl FnOnce(Vec<Plane<'a>>, Agents<'_, P>) -> Result<Fabric<Station<P>>, ConfigError>,
     ) -> Result<World<P>, ConfigError> {
-        // What takes no time from one NIC to another needs one region.
+        // What takes no time from one NIC to another needs one region. On the LogGP network a message within a node and
+        // one to another node may be read to the end at one instant, and which is first depends on all that is under
+        // way in the region: this is to be the machine.
         let Setup { hardware, places } = setup;
-        let cuts = hardware.regions(whole || hardware.nics.iter().any(|nic| nic.portals().quick_ack));
+        let instant = hardware.nics.iter().any(|nic| nic.portals().quick_ack);
+        let loggp = hardware.networks.iter().any(|network| network.config.kind == NetworkKind::LogGp);
+        let cuts = hardware.regions(whole || instant || loggp && share_nodes(places));
         let Hardware { nodes, networks, ports, nics } = hardware;
         let mtus = networks.iter().flat_map(|network| std::iter::repeat_n(network.config.mtu.0, network.topology.hosts() as usize));
         let of_port = |(port, mtu): (&PortSetup, u64)| PortPlace { mtu, lookahead: nics[port.nic].portals().lookahead() };

@@ -1,8 +1,8 @@
 //! Whether the members of a communicator say the same of a collective.
 
 use crate::operation::CollectiveCall;
+use narrows_engine::WordMap;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::fmt;
 
 /// One member's part in a collective.
@@ -49,9 +49,9 @@ impl Contradiction {
 #[derive(Clone, Debug, Default)]
 pub struct Meetings {
     /// By communicator and number: the first part, and how many there are.
-    open: BTreeMap<(u32, u64), (Part, u32)>,
+    open: WordMap<(u32, u64), (Part, u32)>,
     /// By communicator and rank.
-    counts: BTreeMap<(u32, u32), u64>,
+    counts: WordMap<(u32, u32), u64>,
 }
 
 impl Meetings {

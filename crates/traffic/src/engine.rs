@@ -4,7 +4,7 @@ use crate::TrafficError;
 use crate::setup::Setup;
 use crate::source::{Plan, Sources};
 use crate::telemetry::Telemetry;
-use narrows_fabric::parallel::{Agent, Context, Fabric, Plane, along_groups};
+use narrows_fabric::parallel::{Agent, Context, Fabric, Plane, regions};
 use narrows_fabric::{Arrival, NetworkKind, Observer, PacketArrival, Statistics, Undelivered};
 use narrows_units::SimTime;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -155,7 +155,7 @@ impl<const WATCHES: bool> Regions<WATCHES> {
             let sources = Sources::new(plan.clone(), hosts, &mut |at, host, tag| timers.push((at, host, tag)));
             Watch(RegionTraffic { sources, telemetry: nothing(), undelivered: None })
         };
-        let plane = Plane { config: &setup.network, region_of: along_groups(&setup.topology), topology: setup.topology.clone() };
+        let plane = Plane { config: &setup.network, region_of: regions(&setup.network, &setup.topology), topology: setup.topology.clone() };
         let agents = |regions: &[Vec<u32>]| regions.iter().map(&mut watch).collect();
         let mut fabric = match &setup.processes {
             Some(processes) => Fabric::spread(vec![plane], processes, agents),

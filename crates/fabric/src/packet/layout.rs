@@ -1,5 +1,6 @@
 //! How a network is cut into regions, and who is who in each.
 
+use crate::{NetworkConfig, NetworkKind};
 use narrows_topology::{Topology, Vertex};
 
 /// Who is where. A region owns its switches, their hosts, and every link that starts at one of them; it numbers its
@@ -65,8 +66,14 @@ impl Layout {
 /// Most regions: what each has for each of the others must not outgrow what it has for itself.
 const MOST_REGIONS: u32 = 512;
 
+/// The region of every switch: along the groups of the topology, or on the LogGP network a region for the hosts of each
+/// switch.
+pub fn regions(config: &NetworkConfig, topology: &Topology) -> Vec<u32> {
+    if config.kind == NetworkKind::LogGp { crate::loggp::regions(topology, MOST_REGIONS) } else { along_groups(topology) }
+}
+
 /// The region of every switch, along the groups of the topology; several groups each where there are too many.
-pub fn regions(topology: &Topology) -> Vec<u32> {
+pub fn along_groups(topology: &Topology) -> Vec<u32> {
     let groups: Vec<u32> = (0..topology.switches()).map(|switch| topology.group(switch)).collect();
     let count = groups.iter().max().map_or(1, |last| last + 1);
     let regions = count.min(MOST_REGIONS);

@@ -1,8 +1,10 @@
 //! What is at the hosts of a region, and what it can do.
 
+use super::effects::key;
 use super::part::Seen;
 use crate::port::Ports;
-use crate::{Arrival, Observer, Transfer, TransferId, Tree, TreeError, Undelivered, ZeroLoad};
+use crate::{Arrival, EventKind, Observer, Transfer, TransferId, Tree, TreeError, Undelivered, ZeroLoad};
+use narrows_engine::CalendarQueue;
 use narrows_units::SimTime;
 use std::sync::Arc;
 
@@ -15,6 +17,8 @@ pub trait Agent: Observer + Send + Sized {
     const EARLY: bool = false;
     /// [`Fabric::digest`] is asked for.
     const DIGEST: bool = true;
+    /// Steps of [`Agent::fetch`].
+    const STEPS: u32 = 0;
     /// What a timer carries.
     type Event: Copy + Default + Send + std::fmt::Debug;
     /// What goes to the agent of another host beside the network.
@@ -25,6 +29,8 @@ pub trait Agent: Observer + Send + Sized {
     /// An event of `host` is near, that of a timer if there is one: a hint for [`narrows_engine::prefetch`], in steps
     /// from 0 on. What one brings near the next one may follow.
     fn prefetch(&self, _step: u32, _host: u32, _event: Option<&Self::Event>) {}
+    /// Much is about to happen at `host`, now and soon: the same in [`Agent::STEPS`] steps.
+    fn fetch(&self, _step: u32, _host: u32) {}
     /// A timer strikes.
     fn timer(&mut self, host: u32, order: u32, event: Self::Event, fabric: &mut Context<'_, Self::Event, Self::Letter>);
     /// A letter for a host of the region; see [`Context::post`].
@@ -46,29 +52,27 @@ pub trait Agent: Observer + Send + Sized {
     fn undelivered(&mut self, _undelivered: &Undelivered, _fabric: &mut Context<'_, Self::Event, Self::Letter>) {}
 }
 
-/// What an [`Agent`] asks for, until it is done.
+/// What an [`Agent`] asks for, until it is done. Timers are set at once: what is done first does not matter to them.
 #[derive(Debug)]
-pub(super) struct Requests<E, L> {
+pub(super) struct Requests<L> {
     /// Any at all.
     pub(super) any: bool,
     pub(super) starts: Vec<Transfer>,
     pub(super) copied: Vec<(Arc<Tree>, Transfer)>,
-    /// Time, host, order and what.
-    pub(super) timers: Vec<(u64, u32, u32, E)>,
     /// For a host; the earliest effect.
     pub(super) letters: Vec<(u32, u64, L)>,
 }
 
-impl<E, L> Requests<E, L> {
-    pub(super) const NONE: Requests<E, L> =
-        Requests { any: false, starts: Vec::new(), copied: Vec::new(), timers: Vec::new(), letters: Vec::new() };
+impl<L> Requests<L> {
+    pub(super) const NONE: Requests<L> = Requests { any: false, starts: Vec::new(), copied: Vec::new(), letters: Vec::new() };
 }
 
 /// What an [`Agent`] can do.
 pub struct Context<'a, E = (), L = ()> {
     pub(super) now: u64,
     pub(super) network: &'a dyn Seen,
-    pub(super) requests: &'a mut Requests<E, L>,
+    pub(super) queue: &'a mut CalendarQueue<E>,
+    pub(super) requests: &'a mut Requests<L>,
 }
 
 impl<E, L> Context<'_, E, L> {
@@ -106,8 +110,7 @@ impl<E, L> Context<'_, E, L> {
     /// both in common.
     #[inline]
     pub fn timer(&mut self, at: SimTime, host: u32, order: u32, event: E) {
-        self.requests.any = true;
-        self.requests.timers.push((at.as_ps().max(self.now), host, order, event));
+        self.queue.insert(at.as_ps().max(self.now), key(EventKind::Timer, host, order), event);
     }
 
     /// Gives the agent of `host` a letter: at once if it is this one, else before the next window, which is before

@@ -1,6 +1,7 @@
 //! Where the effects of a region go: its events, what it tells its agent, what it sends to other regions.
 
 use super::agent::Agent;
+use crate::loggp::{Flying, LogGpNetwork};
 use crate::packet::region::{Effects, Note, Region};
 use crate::packet::state::{NEVER, Packet};
 use crate::packet::train::Frontier;
@@ -24,6 +25,14 @@ pub(super) struct Mailbox<L> {
 pub(super) struct PlaneMail {
     pub(super) packets: Vec<Packet>,
     pub(super) notes: Vec<Note>,
+    /// Messages of the LogGP network.
+    pub(super) flying: Vec<Flying>,
+}
+
+impl PlaneMail {
+    pub(super) fn is_empty(&self) -> bool {
+        self.packets.is_empty() && self.notes.is_empty() && self.flying.is_empty()
+    }
 }
 
 impl<L> Mailbox<L> {
@@ -33,7 +42,7 @@ impl<L> Mailbox<L> {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.letters.is_empty() && self.planes.iter().all(|plane| plane.packets.is_empty() && plane.notes.is_empty())
+        self.letters.is_empty() && self.planes.iter().all(PlaneMail::is_empty)
     }
 }
 
@@ -53,6 +62,7 @@ pub(super) struct Base {
 pub(super) struct Outbox<L> {
     pub(super) packets: Vec<(u32, u32, Packet)>,
     pub(super) notes: Vec<(u32, u32, Note)>,
+    pub(super) flying: Vec<(u32, u32, Flying)>,
     /// With region and host.
     pub(super) letters: Vec<(u32, u32, L)>,
 }
@@ -81,9 +91,17 @@ pub(crate) struct RegionEffects<A: Agent> {
     pub(super) base: Base,
     /// All events before this time and key have been.
     pub(super) passed: (u64, u64),
+    /// Reused: see [`RegionEffects::fetch`].
+    busy: Vec<u32>,
 }
 
 pub(crate) const PLACE_BITS: u32 = 28;
+
+/// The key of an event: of those at one time the least comes first.
+#[inline]
+pub(super) fn key(kind: EventKind, place: u32, payload: u32) -> u64 {
+    (kind as u64) << (32 + PLACE_BITS) | u64::from(place) << 32 | u64::from(payload)
+}
 
 /// Kind, place and payload of a key.
 #[inline]
@@ -99,9 +117,39 @@ const AHEAD: [usize; 3] = [8, 5, 2];
 /// a message among 16,384 ranks took 13.3 us of CPU instead of 16.6 (docs/performance.md).
 const FAR_AHEAD: [usize; 4] = [20, 13, 8, 4];
 
+/// A network without packets, of which events are near: what caches may be told.
+pub(super) trait Ahead {
+    /// Of the event itself.
+    fn prefetch(&self, kind: EventKind, payload: u32);
+    /// The host that it leads to; 0 where there is none.
+    fn target(&self, kind: EventKind, place: u32, payload: u32) -> u32;
+}
+
+impl Ahead for Whole {
+    #[inline]
+    fn prefetch(&self, _: EventKind, slot: u32) {
+        Whole::prefetch(self, slot);
+    }
+    #[inline]
+    fn target(&self, _: EventKind, _: u32, slot: u32) -> u32 {
+        Whole::target(self, slot)
+    }
+}
+
+impl Ahead for LogGpNetwork {
+    #[inline]
+    fn prefetch(&self, kind: EventKind, payload: u32) {
+        LogGpNetwork::prefetch(self, kind, payload);
+    }
+    #[inline]
+    fn target(&self, kind: EventKind, place: u32, payload: u32) -> u32 {
+        LogGpNetwork::target(self, kind, place, payload)
+    }
+}
+
 impl<A: Agent> RegionEffects<A> {
     pub(super) fn new(agent: A) -> Self {
-        let outbox = Outbox { packets: Vec::new(), notes: Vec::new(), letters: Vec::new() };
+        let outbox = Outbox { packets: Vec::new(), notes: Vec::new(), flying: Vec::new(), letters: Vec::new() };
         RegionEffects {
             agent,
             queue: CalendarQueue::new(),
@@ -110,6 +158,7 @@ impl<A: Agent> RegionEffects<A> {
             sent: NEVER,
             base: Base::default(),
             passed: (0, 0),
+            busy: Vec::new(),
         }
     }
 
@@ -126,15 +175,38 @@ impl<A: Agent> RegionEffects<A> {
 
     /// The same where there are no packets.
     #[inline]
-    pub(super) fn prefetch_whole(&self, whole: &Whole) {
+    pub(super) fn prefetch_far(&self, network: &impl Ahead) {
         for (step, &distance) in (0..).zip(&FAR_AHEAD) {
             let Some((key, event)) = self.queue.ahead(distance) else { continue };
             match (parts(key), step) {
                 ((EventKind::Timer, host, _), _) => self.agent.prefetch(step, host, Some(event)),
-                ((_, _, slot), 0) => whole.prefetch(slot),
-                ((_, _, slot), _) => self.agent.prefetch(step - 1, whole.target(slot), None),
+                ((kind, _, payload), 0) => network.prefetch(kind, payload),
+                ((kind, place, payload), _) => self.agent.prefetch(step - 1, network.target(kind, place, payload), None),
             }
         }
+    }
+
+    /// A window of the LogGP network begins: caches are told of all hosts where something happens before `end`. In a
+    /// window they are through with a message and what it leads to; until the next one others have taken their place.
+    pub(super) fn fetch(&mut self, network: &LogGpNetwork, end: u64) {
+        let host = |(key, _)| match parts(key) {
+            (EventKind::Timer, host, _) => host,
+            (kind, place, payload) => network.target(kind, place, payload),
+        };
+        self.busy.extend(self.queue.near(end).map(host));
+        self.busy.sort_unstable();
+        self.busy.dedup();
+        for step in 0..A::STEPS {
+            self.busy.iter().for_each(|&host| self.agent.fetch(step, host));
+        }
+        self.busy.clear();
+    }
+
+    /// A message of the LogGP network goes to another region.
+    #[inline]
+    pub(crate) fn depart(&mut self, region: u32, flying: Flying) {
+        self.sent = self.sent.min(flying.at);
+        self.outbox.flying.push((region, self.base.plane, flying));
     }
 
     /// The message's source has been read, now.
@@ -164,7 +236,7 @@ impl<A: Agent> RegionEffects<A> {
 
     #[inline]
     pub(super) fn insert(&mut self, at: u64, kind: EventKind, place: u32, payload: u32, event: A::Event) {
-        self.queue.insert(at, (kind as u64) << (32 + PLACE_BITS) | u64::from(place) << 32 | u64::from(payload), event);
+        self.queue.insert(at, key(kind, place, payload), event);
     }
 }
 

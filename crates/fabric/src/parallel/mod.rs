@@ -9,7 +9,8 @@
 //! another.
 //!
 //! What travels with a message beside its bytes is a [`Agent::Letter`]: it is with the agent of the target before
-//! anything of the message is. The flow and the LogGP network have one region.
+//! anything of the message is. On the LogGP network nothing happens between two hosts, so that the windows are as long
+//! as the latency of a whole way, and the regions small ([`regions`]). The flow network has one region.
 //!
 //! **Order.** Events of a region are ordered by time, then by what they are and by the link or host where they happen:
 //! never by who was first to schedule them. So everything that happens is the same however the network is cut and on
@@ -53,7 +54,7 @@ mod part;
 mod processes;
 mod windows;
 
-pub use crate::packet::layout::regions as along_groups;
+pub use crate::packet::layout::{along_groups, regions};
 pub(crate) use effects::PLACE_BITS;
 
 pub use agent::{Agent, Context};
@@ -68,8 +69,8 @@ use crate::packet::layout::Layout;
 use crate::packet::region::Region;
 use crate::packet::state::NEVER;
 use crate::timing::ZeroLoad;
-use crate::whole::{Network, Whole};
-use crate::{NetworkKind, Observer, Statistics, Transfer, TransferId};
+use crate::whole::Whole;
+use crate::{EventKind, NetworkKind, Observer, Statistics, Transfer, TransferId};
 use effects::{Base, Mailbox};
 use narrows_engine::Digest;
 use narrows_topology::Topology;
@@ -167,18 +168,18 @@ fn inner<T>(mutex: &mut Mutex<T>) -> &mut T {
 }
 
 impl<A: Agent> Fabric<A> {
-    /// The network of `config` on `topology`: that of packets cut along its groups, the others whole. `agent` makes
-    /// that of a region for a list of its hosts.
+    /// The network of `config` on `topology`, cut by [`regions`]. `agent` makes that of a region for a list of its
+    /// hosts.
     ///
     /// # Errors
     /// See [`ConfigError`].
     pub fn new(config: &NetworkConfig, topology: Topology, agent: impl FnMut(&[u32]) -> A) -> Result<Self, ConfigError> {
-        let regions = along_groups(&topology);
+        let regions = regions(config, &topology);
         Fabric::with_regions(config, topology, regions, agent)
     }
 
     /// As [`Fabric::new`], with the region of every switch, numbered without a gap. With links without latency between
-    /// regions, and on the networks that are not of packets, there is one region.
+    /// regions, and on the flow network, there is one region.
     ///
     /// # Errors
     /// See [`ConfigError`].
@@ -209,7 +210,7 @@ impl<A: Agent> Fabric<A> {
 
     /// A machine of several networks, which share nothing but agents: hosts are numbered through all of them, in their
     /// order, and so are links. No message goes from one to another. With links without latency between regions, and
-    /// where one of the networks is not of packets, there is one region.
+    /// where one of the networks is of flows, there is one region.
     ///
     /// # Errors
     /// See [`ConfigError`].
@@ -253,7 +254,7 @@ impl<A: Agent> Fabric<A> {
         let ahead = |layouts: &[Layout]| Lookahead::new(configs.iter().copied().zip(layouts));
         let mut lookahead = ahead(&layouts);
         let header = configs.iter().map(|config| config.header.0 as u32).min().expect("a machine has a network");
-        if lookahead.with(header) == 0 || configs.iter().any(|config| config.kind != NetworkKind::Packet) {
+        if lookahead.with(header) == 0 || configs.iter().any(|config| config.kind == NetworkKind::Flow) {
             layouts = layouts.into_iter().map(|layout| Layout::whole(layout.topology)).collect();
             lookahead = ahead(&layouts);
         }
@@ -276,11 +277,10 @@ impl<A: Agent> Fabric<A> {
         assert_eq!(agents.len(), hosts.len(), "an agent for each region");
         let model = |number: u32, plane: usize| -> Result<Model<A::Ports>, ConfigError> {
             let (config, layout) = (configs[plane], &layouts[plane]);
-            let whole = |network| Model::Whole(Box::new(Whole::new(network)));
             Ok(match config.kind {
                 NetworkKind::Packet => Model::Packet(Box::new(Region::new(number, config, Arc::clone(layout), &routings[plane]))),
-                NetworkKind::Flow => whole(Network::Flow(Box::new(FlowNetwork::new(config, layout.topology.clone())?))),
-                NetworkKind::LogGp => whole(Network::LogGp(Box::new(LogGpNetwork::new(config, layout.topology.clone())?))),
+                NetworkKind::Flow => Model::Whole(Box::new(Whole::new(FlowNetwork::new(config, layout.topology.clone())?))),
+                NetworkKind::LogGp => Model::LogGp(Box::new(LogGpNetwork::new(number, config, Arc::clone(layout)))),
             })
         };
         let bases = bases(&layouts);
@@ -432,8 +432,11 @@ impl<A: Agent> Fabric<A> {
     /// there are no links.
     pub fn observe(&mut self, observer: Box<dyn Observer + Send>) -> bool {
         match &mut inner(&mut self.parts[0]).planes.first {
-            Model::Packet(_) => false,
-            Model::Whole(whole) => whole.network.observe(observer),
+            Model::Packet(_) | Model::LogGp(_) => false,
+            Model::Whole(whole) => {
+                whole.network.observe(observer);
+                true
+            }
         }
     }
 
@@ -463,6 +466,7 @@ impl<A: Agent> Fabric<A> {
             for (plane, other) in part.mail.planes.iter_mut().zip(&mut mail.planes) {
                 plane.packets.append(&mut other.packets);
                 plane.notes.append(&mut other.notes);
+                plane.flying.append(&mut other.flying);
             }
             part.mail.letters.append(&mut mail.letters);
             part.open();
@@ -474,9 +478,7 @@ impl<A: Agent> Fabric<A> {
     pub fn timer(&mut self, at: SimTime, host: u32, order: u32, event: A::Event) {
         let at = at.as_ps().max(self.now);
         let region = self.homes[host as usize].0;
-        let requests = &mut self.part(region).requests;
-        requests.any = true;
-        requests.timers.push((at, host, order, event));
+        self.part(region).effects.insert(at, EventKind::Timer, host, order, event);
     }
 
     /// The time that [`Fabric::run_until`] has reached.
@@ -519,7 +521,7 @@ impl<A: Agent> Fabric<A> {
     /// last solve; sorted.
     pub fn flow_rates(&self) -> Vec<(TransferId, u64)> {
         match &lock(&self.parts[0]).planes.first {
-            Model::Packet(_) => Vec::new(),
+            Model::Packet(_) | Model::LogGp(_) => Vec::new(),
             Model::Whole(whole) => whole.flow_rates(),
         }
     }
@@ -595,7 +597,7 @@ impl<A: Agent> Fabric<A> {
         let mail = |mail: &Mutex<Mailbox<A::Letter>>| lock(mail).planes.iter().map(|plane| plane.packets.len()).sum::<usize>();
         let packets = |model: &Model<A::Ports>| match model {
             Model::Packet(region) => region.live_packets(),
-            Model::Whole(_) => 0,
+            Model::LogGp(_) | Model::Whole(_) => 0,
         };
         let of_part = |part: &Mutex<Part<A>>| lock(part).planes.all().map(packets).sum::<usize>();
         self.boxes.iter().map(mail).sum::<usize>() + self.parts.iter().map(of_part).sum::<usize>()

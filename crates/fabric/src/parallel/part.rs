@@ -2,6 +2,7 @@
 
 use super::agent::{Agent, Context, Requests};
 use super::effects::{Base, Mailbox, Notification, PlaneMail, RegionEffects, parts};
+use crate::loggp::{Flying, LogGpNetwork};
 use crate::packet::region::Region;
 use crate::packet::train::Frontier;
 use crate::port::Ports;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) enum Model<P> {
     Packet(Box<Region<P>>),
+    LogGp(Box<LogGpNetwork>),
     /// Knows of no regions.
     Whole(Box<Whole>),
 }
@@ -24,6 +26,7 @@ impl<P: Ports> Model<P> {
     pub(super) fn statistics(&self, frontier: Frontier) -> Statistics {
         match self {
             Model::Packet(region) => region.statistics(frontier),
+            Model::LogGp(network) => network.statistics(),
             Model::Whole(whole) => whole.network.statistics(),
         }
     }
@@ -74,9 +77,13 @@ impl<P: Ports> Planes<P> {
     pub(super) fn takes(&self, number: usize, mail: &PlaneMail) -> bool {
         match self.all().nth(number) {
             Some(Model::Packet(region)) => {
-                mail.packets.iter().all(|packet| region.takes(packet)) && mail.notes.iter().all(|note| region.takes_note(note))
+                let notes = mail.notes.iter().all(|note| region.takes_note(note));
+                notes && mail.packets.iter().all(|packet| region.takes(packet)) && mail.flying.is_empty()
             }
-            _ => mail.packets.is_empty() && mail.notes.is_empty(),
+            Some(Model::LogGp(network)) => {
+                mail.packets.is_empty() && mail.notes.is_empty() && mail.flying.iter().all(|flying| network.takes(flying))
+            }
+            _ => mail.is_empty(),
         }
     }
 
@@ -104,10 +111,12 @@ impl<P: Ports> Seen for Planes<P> {
         }
         match &self.first {
             Model::Packet(region) if !region.is_whole() => Err(TreeError::Regions),
+            Model::LogGp(network) if !network.is_whole() => Err(TreeError::Regions),
             Model::Packet(region) => {
                 region.check_multicast()?;
                 Ok(Tree::new(region.topology(), source, targets))
             }
+            Model::LogGp(network) => Ok(Tree::new(network.topology(), source, targets)),
             Model::Whole(whole) => Ok(Tree::new(whole.network.topology(), source, targets)),
         }
     }
@@ -115,14 +124,14 @@ impl<P: Ports> Seen for Planes<P> {
     fn load(&self, link: u32, now: u64) -> SimTime {
         match &self.first {
             Model::Packet(region) => region.load(link, now),
-            Model::Whole(_) => SimTime::ZERO,
+            Model::LogGp(_) | Model::Whole(_) => SimTime::ZERO,
         }
     }
 
     fn links(&self) -> &[u32] {
         match &self.first {
             Model::Packet(region) => region.links(),
-            Model::Whole(_) => &[],
+            Model::LogGp(_) | Model::Whole(_) => &[],
         }
     }
 
@@ -132,6 +141,7 @@ impl<P: Ports> Seen for Planes<P> {
         let transfer = Transfer { source, target, ..*transfer };
         match model {
             Model::Packet(region) => region.costs().zero_load(region.topology(), &transfer),
+            Model::LogGp(network) => network.zero_load(&transfer),
             Model::Whole(whole) => whole.network.zero_load(&transfer),
         }
     }
@@ -148,6 +158,10 @@ struct Copied {
     open: u32,
 }
 
+/// Hosts of all regions from which on windows begin with [`Part::fetch`]. Our own choice: with as many replayed ranks,
+/// of some 7 KiB each, the caches of one core hold a few regions.
+const FETCH_FROM: usize = 1024;
+
 /// In the region, numbers from here on are those of messages that switches copy.
 const FIRST_COPIED: u32 = 1 << 31;
 
@@ -159,7 +173,7 @@ pub(super) struct Part<A: Agent> {
     pub(super) number: u32,
     pub(super) effects: RegionEffects<A>,
     pub(super) mail: Mailbox<A::Letter>,
-    pub(super) requests: Requests<A::Event, A::Letter>,
+    pub(super) requests: Requests<A::Letter>,
     copied: Vec<Copied>,
     free_copied: Vec<u32>,
     /// By host of the region.
@@ -212,14 +226,15 @@ impl<A: Agent> Part<A> {
         self.now = at;
         self.effects.passed = (at, key);
         self.events += 1;
-        if let Planes { first: Model::Packet(region), others } = &self.planes
-            && others.is_empty()
-        {
-            self.effects.prefetch::<0>(region);
-            self.effects.prefetch::<1>(region);
-            self.effects.prefetch::<2>(region);
-        } else if let Model::Whole(whole) = &self.planes.first {
-            self.effects.prefetch_whole(whole);
+        match &self.planes {
+            Planes { first: Model::Packet(region), others } if others.is_empty() => {
+                self.effects.prefetch::<0>(region);
+                self.effects.prefetch::<1>(region);
+                self.effects.prefetch::<2>(region);
+            }
+            Planes { first: Model::Packet(_), .. } => {}
+            Planes { first: Model::LogGp(network), .. } => self.effects.prefetch_far(&**network),
+            Planes { first: Model::Whole(whole), .. } => self.effects.prefetch_far(&**whole),
         }
         let (kind, place, payload) = parts(key);
         if kind == EventKind::Timer {
@@ -233,6 +248,7 @@ impl<A: Agent> Part<A> {
                     self.effects.notifications.push(Notification::SourceDone(base.host + place, TransferId(payload)))
                 }
                 (_, Model::Packet(region)) => region.handle(at, kind, place, payload, &mut self.effects),
+                (_, Model::LogGp(network)) => network.handle(SimTime(at), (kind, place, payload), &mut self.effects),
                 (_, Model::Whole(whole)) => whole.handle(SimTime(at), kind, payload, &mut self.effects),
             }
         }
@@ -242,7 +258,7 @@ impl<A: Agent> Part<A> {
     #[inline]
     pub(super) fn tell<R>(&mut self, what: impl FnOnce(&mut A, &mut Context<'_, A::Event, A::Letter>) -> R) -> R {
         let Part { planes, effects, requests, now, .. } = self;
-        what(&mut effects.agent, &mut Context { now: *now, network: &*planes, requests })
+        what(&mut effects.agent, &mut Context { now: *now, network: &*planes, queue: &mut effects.queue, requests })
     }
 
     /// Tells the agent and does what it says until both are quiet.
@@ -266,9 +282,6 @@ impl<A: Agent> Part<A> {
         if !std::mem::take(&mut self.requests.any) {
             return;
         }
-        for (at, host, order, event) in self.requests.timers.drain(..) {
-            self.effects.insert(at, EventKind::Timer, host, order, event);
-        }
         if !self.requests.letters.is_empty() {
             self.send_letters();
         }
@@ -278,6 +291,7 @@ impl<A: Agent> Part<A> {
             self.effects.base = base;
             match model {
                 Model::Packet(region) => region.start(self.now, &transfer, &mut self.effects),
+                Model::LogGp(network) => network.start(SimTime(self.now), &transfer, &mut self.effects),
                 Model::Whole(whole) => whole.start(SimTime(self.now), transfer, &mut self.effects),
             }
         }
@@ -351,10 +365,12 @@ impl<A: Agent> Part<A> {
         }
     }
 
+    #[cold]
     fn start_copied(&mut self) {
         self.effects.base = Base::default();
         for (tree, transfer) in std::mem::take(&mut self.requests.copied) {
             match &mut self.planes.first {
+                Model::LogGp(network) => network.multicast(SimTime(self.now), &tree, &transfer, &mut self.effects),
                 Model::Whole(whole) => whole.multicast(SimTime(self.now), &tree, transfer, &mut self.effects),
                 Model::Packet(region) => {
                     let open = tree.targets().len() as u32 + u32::from(transfer.source_dma && transfer.payload.0 > 0);
@@ -372,6 +388,7 @@ impl<A: Agent> Part<A> {
     }
 
     /// Gives a message that switches copy the number that the agent knows.
+    #[cold]
     fn name_copied(&mut self, notifications: &mut Notification) {
         let (id, ends) = match notifications {
             Notification::SourceDone(_, id) => (id, true),
@@ -388,16 +405,38 @@ impl<A: Agent> Part<A> {
         }
     }
 
+    /// A window until `end` begins.
+    pub(super) fn fetch(&mut self, end: u64) {
+        if let Planes { first: Model::LogGp(network), others } = &self.planes
+            && others.is_empty()
+            && !network.is_whole()
+            && self.homes.len() >= FETCH_FROM
+        {
+            self.effects.fetch(network, end);
+        }
+    }
+
     /// Takes in what other regions sent.
     pub(super) fn open(&mut self) {
         for ((base, model), mail) in self.planes.all_mut().zip(&mut self.mail.planes) {
-            let Model::Packet(region) = model else { continue };
             self.effects.base = base;
-            for packet in mail.packets.drain(..) {
-                region.land(packet, &mut self.effects);
-            }
-            for note in mail.notes.drain(..) {
-                region.hear(note, self.now, &mut self.effects);
+            match model {
+                Model::Packet(region) => {
+                    for packet in mail.packets.drain(..) {
+                        region.land(packet, &mut self.effects);
+                    }
+                    for note in mail.notes.drain(..) {
+                        region.hear(note, self.now, &mut self.effects);
+                    }
+                }
+                Model::LogGp(network) => {
+                    // Regions have written in any order; the slots that messages get here are not to depend on it.
+                    mail.flying.sort_unstable_by_key(Flying::order);
+                    for flying in mail.flying.drain(..) {
+                        network.land(&flying, &mut self.effects);
+                    }
+                }
+                Model::Whole(_) => {}
             }
         }
         if !self.mail.letters.is_empty() {

@@ -343,9 +343,10 @@ impl<L> Spread<L> {
         }
         put(&region, message);
         for plane in &mut mailbox.planes {
-            put(&(&plane.packets, &plane.notes), message);
+            put(&(&plane.packets, &plane.notes, &plane.flying), message);
             plane.packets.clear();
             plane.notes.clear();
+            plane.flying.clear();
         }
         put(&mailbox.letters.len(), message);
         for (host, letter) in mailbox.letters.drain(..) {
@@ -356,9 +357,10 @@ impl<L> Spread<L> {
 
     fn deliver<A: Agent<Letter = L>>(&self, said: &mut &[u8], mailbox: &mut Mailbox<L>, part: &Part<A>) -> Result<(), Garbled> {
         for (number, plane) in mailbox.planes.iter_mut().enumerate() {
-            let (mut packets, mut notes) = get(said)?;
+            let (mut packets, mut notes, mut flying) = get(said)?;
             plane.packets.append(&mut packets);
             plane.notes.append(&mut notes);
+            plane.flying.append(&mut flying);
             if !part.planes.takes(number, plane) {
                 return Err(Garbled);
             }

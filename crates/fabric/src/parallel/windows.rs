@@ -5,11 +5,11 @@ use super::effects::Mailbox;
 use super::part::{Model, Part};
 use super::processes::{ProcessError, Spread};
 use super::{Fabric, lock};
-use crate::Forwarding;
 use crate::config::{FlowControl, NetworkConfig};
 use crate::packet::layout::Layout;
 use crate::packet::state::NEVER;
 use crate::timing::{Costs, Timer};
+use crate::{Forwarding, NetworkKind};
 use narrows_units::SimTime;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -17,7 +17,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex, PoisonError};
 
-/// How long regions can do without each other: on each network the latency of a link between them, and a bit.
+/// How long regions can do without each other: on each network the latency of a link between them, and a bit; on the
+/// LogGP network that of the whole way.
 #[derive(Clone, Debug)]
 pub(super) struct Lookahead(Vec<OfNetwork>);
 
@@ -48,6 +49,10 @@ impl Lookahead {
 impl OfNetwork {
     fn new(config: &NetworkConfig, layout: &Layout) -> OfNetwork {
         let costs = Costs::new(config, &layout.topology);
+        if config.kind == NetworkKind::LogGp {
+            let fastest = *costs.host_wire();
+            return OfNetwork { links: Vec::new(), fastest, whole: false, most: crate::loggp::lookahead(config, layout) };
+        }
         let mut most = NEVER;
         let between = layout.topology.links().iter().filter(|link| layout.home(link.from) != layout.home(link.to));
         let speeds: BTreeSet<u16> = between.map(|link| link.speed).collect();
@@ -246,6 +251,7 @@ impl<'a, A: Agent> Windows<'a, A> {
         // What is sent in this window may be among it: it is for later ones, and does no harm.
         std::mem::swap(&mut part.mail, &mut lock(&self.boxes[part.number as usize]));
         part.open();
+        part.fetch(until);
         part.run(until, if self.boxes.len() == 1 { EVENTS_AT_ONCE } else { u64::MAX });
         let next = part.effects.queue.peek().map_or(NEVER, |(at, _)| at).min(part.effects.sent);
         self.next.fetch_min(next, Ordering::Relaxed);
@@ -260,6 +266,9 @@ impl<'a, A: Agent> Windows<'a, A> {
         }
         for (region, plane, note) in part.effects.outbox.notes.drain(..) {
             lock(&self.boxes[region as usize]).planes[plane as usize].notes.push(note);
+        }
+        for (region, plane, flying) in part.effects.outbox.flying.drain(..) {
+            lock(&self.boxes[region as usize]).planes[plane as usize].flying.push(flying);
         }
         for (region, host, letter) in part.effects.outbox.letters.drain(..) {
             lock(&self.boxes[region as usize]).letters.push((host, letter));

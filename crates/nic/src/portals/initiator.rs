@@ -1,7 +1,7 @@
 //! The initiator's side: from a command to a transfer, and what comes back.
 
 use narrows_portals::{AckRequest, Event as FullEvent, EventKind, FailType, List, LocalBuffer, ProcessId, md};
-use narrows_units::{Bytes, SimTime};
+use narrows_units::{Bytes, PortId, SimTime};
 
 use super::message::{Accepted, AtomicPart, Beside, Bridged, Due, Handle, Header, Outgoing, Received, Request, Response, Role, Source};
 use super::{COMPUTE_REQUEST, COMPUTE_RESPONSE, Engine, Port, Portals, interface, role_of, token};
@@ -189,21 +189,22 @@ impl Portals {
         }
     }
 
-    /// The initiator's half that an answer names; its place in the end-to-end window is free for the next one.
-    fn settle_window(&mut self, now: SimTime, handle: Handle, out: &mut impl Out<Portals>) -> Option<Outgoing> {
+    /// The slot of the initiator's half that an answer names; its place in the end-to-end window is free for the next
+    /// one.
+    fn settle_window(&mut self, now: SimTime, handle: Handle, out: &mut impl Out<Portals>) -> Option<u32> {
         let this = self.outgoing.get_mut(handle.slot).filter(|this| this.serial == handle.serial)?;
-        let outstanding = std::mem::take(&mut this.outstanding);
-        let this = *this;
-        if outstanding {
-            self.frees_place(now, this.process, this.target, out);
+        let (process, target) = (this.process, this.target);
+        if std::mem::take(&mut this.outstanding) {
+            self.frees_place(now, process, target, out);
         }
-        Some(this)
+        Some(handle.slot)
     }
 
     /// The target's end-to-end layer has all of a request.
     pub(super) fn received(&mut self, now: SimTime, received: &Received, out: &mut impl Out<Portals>) {
-        let slot = received.handle.slot;
-        if self.settle_window(now, received.handle, out).is_some() && received.last {
+        if let Some(slot) = self.settle_window(now, received.handle, out)
+            && received.last
+        {
             self.outgoing.at_mut(slot).open = false;
             self.close(slot);
         }
@@ -336,17 +337,22 @@ impl Portals {
         if std::mem::replace(&mut this.acknowledged, true) && !last {
             return;
         }
-        let request = this.request;
-        self.send_small(now, &request, Header::Received(Received { handle: request.handle, last }), out);
+        let header = Header::Received(Received { handle: this.request.handle, last });
+        let to = self.asker(&self.incoming.at(message).request);
+        self.send_small(now, to, header, out);
     }
 
-    /// Sends what is nothing but a header to the initiator of a request.
-    pub(super) fn send_small(&mut self, now: SimTime, request: &Request, header: Header, out: &mut impl Out<Portals>) {
-        let to = match request.bridged() {
+    /// The port that gets the answers to a request.
+    pub(super) fn asker(&self, request: &Request) -> PortId {
+        let port = match request.bridged() {
             None => self.common.directory.port_at(request.operation.initiator, self.rail),
             Some(bridged) => self.common.directory.port(bridged.from, self.rail),
         };
-        let to = to.expect("it came from there");
+        port.expect("it came from there")
+    }
+
+    /// Sends what is nothing but a header.
+    pub(super) fn send_small(&mut self, now: SimTime, to: PortId, header: Header, out: &mut impl Out<Portals>) {
         if self.common.config.quick_ack {
             // It takes no time, and is no load on anything.
             return out.shortcut(now, self.port, to, header);
@@ -463,9 +469,8 @@ impl Portals {
 
     /// All of an answer is in the NIC.
     pub(super) fn tail_of_response(&mut self, now: SimTime, response: &Response, out: &mut impl Out<Portals>) {
-        let slot = response.handle.slot;
-        let Some(this) = self.settle_window(now, response.handle, out) else { return };
-        match this.operation.kind {
+        let Some(slot) = self.settle_window(now, response.handle, out) else { return };
+        match self.outgoing.at(slot).operation.kind {
             Kind::Get | Kind::FetchAtomic => {
                 let mlength = response.result.map_or(0, |accepted| accepted.mlength);
                 let at = if mlength > 0 { now + self.common.config.dma_latency } else { now };
@@ -473,8 +478,9 @@ impl Portals {
                 self.landed_at(now, at, slot, Role::Response, out);
             }
             Kind::Put | Kind::Atomic => {
-                let result = if this.fault && response.result.is_ok() { Err(FailType::Segv) } else { response.result };
-                self.acknowledged(now, this.process, &this.local, this.ack, &this.operation, result, out);
+                let Outgoing { process, local, ack, operation, fault, .. } = *self.outgoing.at(slot);
+                let result = if fault && response.result.is_ok() { Err(FailType::Segv) } else { response.result };
+                self.acknowledged(now, process, &local, ack, &operation, result, out);
                 self.outgoing.at_mut(slot).open = false;
                 self.close(slot);
             }

@@ -227,11 +227,15 @@ impl Portals {
     pub(crate) fn prefetch(&self, step: u32) -> Option<Process> {
         let (local, interface) = (self.locals.first()?, self.interfaces.first()?);
         if step > 1 {
-            interface.prefetch();
+            interface.prefetch(step - 2);
+            self.outgoing.prefetch(step - 1);
+            self.incoming.prefetch(step - 1);
             return Some(local.process);
         }
         prefetch(local);
         prefetch_all(interface);
+        self.outgoing.prefetch(0);
+        self.incoming.prefetch(0);
         self.engine.commands.front().into_iter().for_each(prefetch_all);
         self.engine.writes.front().into_iter().for_each(prefetch_all);
         None

@@ -44,29 +44,26 @@ impl Portals {
 
     /// Matching of a request, `again` after a refusal.
     fn matching(&mut self, now: SimTime, message: u32, again: bool, out: &mut impl Out<Portals>) {
-        let this = self.incoming.at(message);
-        let (process, operation) = (this.process, this.request.operation);
-        let (interface, mut port) = interface!(self, now, process, out);
+        let this = self.incoming.at_mut(message);
+        let operation = &this.request.operation;
+        let (interface, mut port) = interface!(self, now, this.process, out);
         let (arrival, visited) = match again {
-            false => interface.arrive(&operation, &mut port),
-            true => interface.match_lists(&operation, &mut port),
+            false => interface.arrive(operation, &mut port),
+            true => interface.match_lists(operation, &mut port),
         };
         let ready = port.engine.stages.matched(now, visited, &port.common.config);
         if matches!(arrival, Arrival::Refused(_)) {
             port.engine.statistics.drops += 1;
         }
-        let this = self.incoming.at_mut(message);
+        if matches!(arrival, Arrival::Hold) && !again {
+            interface.hold(operation.pt, operation.initiator, message);
+        }
         this.ready = ready;
         this.phase = Phase::Matched;
         match arrival {
             Arrival::Matched(landing) => this.result = Ok(landing),
             Arrival::Refused(fail) => this.result = Err(fail),
-            Arrival::Hold => {
-                this.phase = Phase::Held;
-                if !again {
-                    interface.hold(operation.pt, operation.initiator, message);
-                }
-            }
+            Arrival::Hold => this.phase = Phase::Held,
         }
     }
 
@@ -116,8 +113,7 @@ impl Portals {
 
     /// The data of a request are in memory.
     pub(super) fn landed(&mut self, now: SimTime, message: u32, out: &mut impl Out<Portals>) {
-        let this = *self.incoming.at(message);
-        match this.request.operation.kind {
+        match self.incoming.at(message).request.operation.kind {
             Kind::Get => self.respond(now, message, out),
             Kind::FetchAtomic => {
                 self.settle_data(now, message, out);
@@ -127,6 +123,7 @@ impl Portals {
                 if self.waits_for_first(message) {
                     return;
                 }
+                let this = self.incoming.at(message);
                 let wanted = this.request.ack;
                 let allowed = match this.result {
                     Ok(landing) => self.interfaces[this.process as usize].acknowledges(&landing),
@@ -153,7 +150,7 @@ impl Portals {
 
     /// Writes or combines the data of a put or atomic, and completes the operation at the target.
     fn settle_data(&mut self, now: SimTime, message: u32, out: &mut impl Out<Portals>) {
-        let this = *self.incoming.at(message);
+        let this = self.incoming.at_mut(message);
         let Ok(landing) = this.result else { return };
         if let Some(payload) = this.request.payload
             && landing.mlength > 0
@@ -162,7 +159,7 @@ impl Portals {
             let process = self.locals[this.process as usize].process;
             if this.request.combine.is_none() && !landing.place.may_fault && out.has_bytes(payload) {
                 // Who looks at its memory sees the data when they have crossed PCIe, before the event.
-                self.incoming.at_mut(message).request.payload = None;
+                this.request.payload = None;
                 self.engine.data.push_back(Written { payload, process, place: landing.place, length: landing.mlength });
                 out.schedule(now + self.common.config.pcie_latency, self.port, Due::Data.encode());
                 return self.complete(now, message, out);
@@ -176,22 +173,23 @@ impl Portals {
                 None => out.deliver(payload, process, landing.place, landing.mlength),
                 Some(combine) => out.combine(payload, process, landing.place, landing.mlength, combine),
             };
-            self.incoming.at_mut(message).fault |= written.is_err();
+            this.fault |= written.is_err();
         }
         self.complete(now, message, out);
     }
 
     /// Events and counts at the target.
     fn complete(&mut self, now: SimTime, message: u32, out: &mut impl Out<Portals>) {
-        let this = *self.incoming.at(message);
-        let Ok(landing) = this.result else { return };
+        let this = self.incoming.at(message);
+        let Ok(landing) = &this.result else { return };
         let fail = if this.fault { FailType::Segv } else { FailType::Ok };
-        let (interface, mut port) = interface!(self, now, this.process, out);
-        interface.complete(&this.request.operation, &landing, fail, &mut port);
-        if let Some(bridged) = this.request.bridged() {
+        let (process, bridged) = (this.process, this.request.bridged());
+        let (interface, mut port) = interface!(self, now, process, out);
+        interface.complete(&this.request.operation, landing, fail, &mut port);
+        if let Some(bridged) = bridged {
             self.bridged_is_here(now, message, bridged, out);
         }
-        self.schedule_retries(now, this.process, out);
+        self.schedule_retries(now, process, out);
     }
 
     /// The answer of a get or fetching atomic is ready to go.
@@ -205,21 +203,22 @@ impl Portals {
         if !self.common.config.quick_ack {
             return self.respond(now, message, out);
         }
-        let this = *self.incoming.at(message);
+        let this = self.incoming.at(message);
         let response = Response { handle: this.request.handle, result: this.outcome(), payload: None };
-        self.send_small(now, &this.request, Header::Response(response), out);
+        self.send_small(now, self.asker(&this.request), Header::Response(response), out);
         self.finish(message, out);
     }
 
     /// An answer starts on the network.
     pub(super) fn start_response(&mut self, now: SimTime, message: u32, out: &mut impl Out<Portals>) {
-        let this = *self.incoming.at(message);
+        let this = self.incoming.at(message);
         let (kind, handle, result) = (this.request.operation.kind, this.request.handle, this.outcome());
         if matches!(kind, Kind::Put | Kind::Atomic) {
             let header = Header::Response(Response { handle, result, payload: None });
-            self.send_small(now, &this.request, header, out);
+            self.send_small(now, self.asker(&this.request), header, out);
             return self.finish(message, out);
         }
+        let initiator = this.request.operation.initiator;
         let length = result.map_or(0, |accepted| accepted.mlength);
         // What an atomic fetched is in the NIC already.
         let read = kind == Kind::Get && length > 0;
@@ -234,7 +233,7 @@ impl Portals {
         (half.unread, half.request.payload) = (read, None);
         half.response = payload;
         let departure = Departure {
-            to: self.common.directory.port_at(this.request.operation.initiator, self.rail).expect("it came from there"),
+            to: self.common.directory.port_at(initiator, self.rail).expect("it came from there"),
             virtual_network: COMPUTE_RESPONSE,
             payload: Bytes(length),
             source_dma: read,

@@ -41,11 +41,15 @@ impl Rank {
 
     /// It is about to do something: see [`narrows_engine::prefetch`].
     pub(super) fn prefetch(&self, step: u32) {
-        if step == 0 {
-            return narrows_engine::prefetch_all(self);
+        match step {
+            0 => narrows_engine::prefetch_all(self),
+            1 => {
+                self.window.front().into_iter().for_each(narrows_engine::prefetch_all);
+                self.running.first().into_iter().for_each(narrows_engine::prefetch_all);
+                self.endpoint.iter().for_each(|endpoint| endpoint.prefetch(0));
+            }
+            _ => self.endpoint.iter().for_each(|endpoint| endpoint.prefetch(1)),
         }
-        self.window.front().into_iter().for_each(narrows_engine::prefetch);
-        self.running.first().into_iter().for_each(narrows_engine::prefetch_all);
     }
 
     pub(super) fn notice(&mut self, time: SimTime, notice: Notice) {
@@ -59,7 +63,8 @@ impl Rank {
     fn port<'a>(clock: &'a mut SimTime, library: &'a mut Library, costs: Costs, rank: u32, region: &'a mut Region<'_>) -> Port<'a> {
         let rails = &region.state.shared.message.rails;
         let first = if rails.bridging().is_some() { rails.first_of(region.process(rank)) } else { rails.first() };
-        Port { world: &mut *region.world, rank, clock, library, costs, first, by_firmware: false }
+        let payloads = &mut region.state.payloads;
+        Port { world: &mut *region.world, rank, clock, library, payloads, costs, first, by_firmware: false }
     }
 
     /// Does what can be done now. `index` is the rank among all.
@@ -332,12 +337,14 @@ impl Rank {
                     *before += 1;
                     *before
                 });
+                let rounds = schedule.offloaded().map_or_else(|| schedule.rounds(position), |_| blocks_of(&schedule));
                 self.running.push(Running {
                     number,
                     schedule,
                     communicator: call.communicator,
                     position,
                     round: 0,
+                    rounds,
                     open: 0,
                     open_receives: 0,
                     ahead: NOT_POSTED,
@@ -363,13 +370,12 @@ impl Rank {
                 let of_bytes = u128::from(self.costs.reduce_per_kib.as_ps()) * u128::from(bytes) / 1024;
                 self.clock += SimTime(u64::try_from(of_bytes).unwrap_or(u64::MAX));
             }
-            let blocks = running.schedule.offloaded().map(|_| blocks_of(&running.schedule));
-            if running.round == blocks.unwrap_or_else(|| running.schedule.rounds(running.position)) {
+            if running.round == running.rounds {
                 let number = self.running.swap_remove(place).number;
                 self.done(number, index, region)?;
                 break;
             }
-            if blocks.is_some() {
+            if running.schedule.offloaded().is_some() {
                 self.give_block(index, place, region);
                 break;
             }
