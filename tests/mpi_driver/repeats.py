@@ -107,8 +107,8 @@ def one_rank(file: str, folder: str, factor: float) -> str:
 
 # Two runs that count instructions may differ by so much.
 COUNTER_BOUND = 0.01
-# The clock of a task in perf has what a virtual machine's host gives to others, and interrupts; CPU time has not: it
-# counted 4 to 12 % less here.
+# CPU time was 4 to 12 % less than the clock of a task in perf at a load of 7: perhaps interrupts and what the host of a
+# virtual machine gives to others, which only the latter has.
 CLOCK_BOUNDS = (0.95, 1.4)
 
 

@@ -1,8 +1,8 @@
 //! Counters of the processor and of the kernel: perf_event_open(2), for `--compute instructions`.
 //!
-//! Written against the system call itself. The crates `perf-event` and `perf-event2` are well kept, but what is loaded
-//! into other people's processes needs one event, one file and no builder; the first version of the kernel's structure
-//! (64 bytes), which every kernel knows, has all of that.
+//! Written against the system call itself: what is loaded into other people's processes needs one event and one file,
+//! no crate for more. The first version of the kernel's structure (64 bytes), which every kernel knows, has all of
+//! that.
 
 use std::os::fd::RawFd;
 
