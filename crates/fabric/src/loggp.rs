@@ -46,7 +46,9 @@ struct Host {
     /// The path within the node.
     within: Gate,
     /// Messages that have passed the gate so far, or begun within the node: names them in events, so that of two at
-    /// one time the same one is first however the network is cut.
+    /// one time the same one is first however the network is cut. (Where it is not, slots do that, as they always have:
+    /// nodes with several ranks, where the last byte of a copy and that of a message may come at one instant, are not
+    /// cut.)
     passed: u32,
     /// The oldest of them that is not all there, and the newest.
     first: u32,
@@ -370,9 +372,10 @@ impl LogGpNetwork {
 
     /// A message has passed the gate of a host; its number.
     fn pass(&mut self, host: u32, slot: u32) -> u32 {
+        let is_whole = self.is_whole();
         let of = self.host(host);
-        let (number, before) = (of.passed, of.last);
-        (of.passed, of.last) = (number.wrapping_add(1), slot);
+        let (number, before) = (if is_whole { slot } else { of.passed }, of.last);
+        (of.passed, of.last) = (of.passed.wrapping_add(1), slot);
         match before {
             NONE => of.first = slot,
             before => self.coming[before].next = slot,

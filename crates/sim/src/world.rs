@@ -256,9 +256,9 @@ impl<P: Processes> World<P> {
         processes: &mut dyn FnMut(&[u32]) -> P,
         fabric: impl FnOnce(Vec<Plane<'a>>, Agents<'_, P>) -> Result<Fabric<Station<P>>, ConfigError>,
     ) -> Result<World<P>, ConfigError> {
-        // What takes no time from one NIC to another needs one region. On the LogGP network a message within a node and
-        // one to another node may be read to the end at one instant, and which is first depends on all that is under
-        // way in the region: this is to be the machine.
+        // What takes no time from one NIC to another needs one region. On the LogGP network the last byte of a message
+        // within a node and that of one from another node may come at one instant, and which is told first depends on
+        // all that is under way in the region: this is to be the machine.
         let Setup { hardware, places } = setup;
         let instant = hardware.nics.iter().any(|nic| nic.portals().quick_ack);
         let loggp = hardware.networks.iter().any(|network| network.config.kind == NetworkKind::LogGp);
