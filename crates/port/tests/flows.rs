@@ -506,9 +506,7 @@ proptest! {
         reliability.unordered = unordered;
         reliability.flows = some_flows;
         reliability.checks = Checks { fcs, crc };
-        // ACC's packets go before acknowledgements: where they are more than the port may send, nothing else goes.
-        let acc = [&congestion, &another].iter().any(|control| matches!(control, Congestion::Acc(_)));
-        config.packet_gap = SimTime::from_ns(if acc { 0 } else { gap });
+        config.packet_gap = SimTime::from_ns(gap);
         // Two classes have another one.
         if std::mem::discriminant(&another) != std::mem::discriminant(&congestion) {
             config.congestion_of = BTreeMap::from([(1, another), (2, another)]);

@@ -1,7 +1,8 @@
 //! Which of the packets that wait for an output goes next.
 //!
-//! Virtual networks are the traffic classes. Those with strict priority come before all others. Among the others the
-//! machine file chooses:
+//! Virtual networks are the traffic classes. Those with strict priority come before all others; but a NIC that has sent
+//! [`MOST_CONTROL`] control packets in a row sends something else, if it can, or many flows with a short period would
+//! keep their own acknowledgements back for ever. Among the others the machine file chooses:
 //!
 //! * **Round robin**: the lanes with packets and credits in turn, and within a lane the inputs in turn, a packet each.
 //! * **Age**: the packet that its NIC sent first.
@@ -17,6 +18,10 @@ use super::state::*;
 use crate::config::{Arbitration, NetworkConfig};
 use crate::flights::NONE;
 use crate::port::Ports;
+
+/// Control packets that a NIC sends in a row while others wait. Our own choice: of 32 B each (facts of ACC) they take
+/// about as long as one packet that waits.
+const MOST_CONTROL: u8 = 16;
 
 #[derive(Debug)]
 enum Policy {
@@ -38,6 +43,8 @@ pub(super) struct Arbiter {
     policy: Policy,
     /// Lanes of virtual networks with strict priority.
     strict: u64,
+    /// Of them those of control packets.
+    control: u64,
     channels: u32,
     virtual_networks: u32,
 }
@@ -59,9 +66,12 @@ impl Arbiter {
             Arbitration::WeightedPackets(weights) => weighted(weights, 1, false),
             Arbitration::WeightedBytes(weights) => weighted(weights, config.packet().0, true),
         };
-        let mut arbiter = Arbiter { policy, strict: 0, channels, virtual_networks };
-        let control = config.has_control_packets().then_some(u32::from(config.virtual_networks));
-        for class in (0..virtual_networks).filter(|&class| config.strict_priority >> class & 1 != 0 || control == Some(class)) {
+        let mut arbiter = Arbiter { policy, strict: 0, control: 0, channels, virtual_networks };
+        if config.has_control_packets() {
+            arbiter.control = arbiter.lanes_of(u32::from(config.virtual_networks));
+        }
+        arbiter.strict = arbiter.control;
+        for class in (0..virtual_networks).filter(|&class| config.strict_priority >> class & 1 != 0) {
             arbiter.strict |= arbiter.lanes_of(class);
         }
         arbiter
@@ -93,6 +103,8 @@ impl Arbiter {
     /// The lane to try next. `oldest` gives the age of a lane's oldest packet.
     #[inline(always)]
     fn choose(&self, output: &Output, untried: u64, oldest: impl FnMut(u32) -> u64) -> u32 {
+        let others = untried & !self.control;
+        let untried = if output.control_sent >= MOST_CONTROL && others != 0 { others } else { untried };
         let strict = untried & self.strict;
         let mut among = if strict != 0 { strict } else { untried };
         match &self.policy {
@@ -144,6 +156,9 @@ impl Arbiter {
     #[inline(always)]
     pub(super) fn charge(&mut self, output: &mut Output, index: u32, lane: u32, wire: u32) {
         output.turn = if lane + 1 == self.channels * self.virtual_networks { 0 } else { lane as u8 + 1 };
+        if self.control != 0 && output.host != NONE {
+            output.control_sent = if self.control >> lane & 1 != 0 { output.control_sent.saturating_add(1) } else { 0 };
+        }
         if let Policy::Weighted { quanta, bytes, left } = &mut self.policy
             && self.strict >> lane & 1 == 0
         {

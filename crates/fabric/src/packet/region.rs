@@ -167,6 +167,7 @@ impl<P: Ports> Region<P> {
                 speed: link.speed,
                 turn: 0,
                 class_turn: 0,
+                control_sent: 0,
                 stalled: false,
             });
         }
@@ -342,7 +343,7 @@ impl<P: Ports> Region<P> {
     /// Forgets whose turn it is.
     pub(crate) fn rest(&mut self) {
         for output in &mut self.outputs {
-            (output.turn, output.class_turn) = (0, 0);
+            (output.turn, output.class_turn, output.control_sent) = (0, 0, 0);
         }
         self.ports.rest();
         for lane in &mut self.lane_states {

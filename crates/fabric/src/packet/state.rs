@@ -201,6 +201,8 @@ pub(crate) struct Output {
     pub turn: u8,
     /// The virtual network whose turn it is, where weights count.
     pub class_turn: u8,
+    /// Control packets that the NIC has sent in a row.
+    pub control_sent: u8,
     /// It was idle, had something to send and could not, and has not sent since.
     pub stalled: bool,
 }
