@@ -9,15 +9,15 @@
 //! each other.
 
 use narrows_message::{Completes, Completion, CompletionKind, MessageConfig, Queue, Receive, Send, Status};
-use narrows_portals::{AtomicOperation, Datatype, ProcessId, apply};
+use narrows_portals::{AtomicOperation, Datatype, FailType, ProcessId, apply};
 
 use crate::endpoint::Slots;
 use crate::fi;
 use crate::messages::Messages;
 use crate::port::{self, Port, abi, charge_completion, charge_copy};
-use crate::queues::Table;
+use crate::queues::{Address, Table};
 use crate::regions::Domain;
-use crate::rma::{Piece, UNDELIVERABLE, Work};
+use crate::rma::{Piece, Work};
 
 /// Longest piece, bytes. Our own choice: as much as MPICH sends at once in its active messages.
 pub const PIECE: u64 = 16 << 10;
@@ -67,6 +67,9 @@ struct Request {
     tag: u64,
 }
 
+/// A request that makes no sense.
+const UNDELIVERABLE: u32 = FailType::Undeliverable as u32;
+
 const GET: u8 = 0;
 const PUT: u8 = 1;
 const ATOMIC: u8 = 2;
@@ -100,8 +103,7 @@ impl Request {
 
     /// Does it, with the data that came with it: what is fetched, or a `ni_fail_type`.
     fn perform(self, data: &[u8], domains: &Table<Domain>) -> Result<Vec<u8>, u32> {
-        const DROPPED: u32 = 2;
-        let domain = domains.get(self.domain).map_err(|_| DROPPED)?;
+        let domain = domains.get(self.domain).map_err(|_| FailType::Dropped as u32)?;
         let address = domain.reach(self.key, self.offset, self.length, self.access())?;
         let length = self.length as usize;
         if length == 0 {
@@ -184,8 +186,8 @@ impl Emulated {
         self.messages.send(Send { queue, target, tag, data, buffer, length, context, inject: false, completes });
     }
 
-    /// Asks a domain of a peer for a piece.
-    pub fn ask(&mut self, owner: Owner, (peer, domain): (ProcessId, u32), work: Work, piece: &Piece) {
+    /// Asks the domain of a peer for a piece.
+    pub fn ask(&mut self, owner: Owner, to: Address, work: Work, piece: &Piece) {
         let Piece { local, compare, result, remote: offset, key, length } = *piece;
         let (kind, operation, datatype) = match work {
             Work::Get => (GET, 0, 0),
@@ -198,7 +200,7 @@ impl Emulated {
         let buffer = if work == Work::Get { local } else { result };
         self.messages.receive(Receive {
             queue: Queue::Tagged,
-            source: Some(peer),
+            source: Some(to.process),
             tag,
             ignore: 0,
             buffer,
@@ -207,7 +209,7 @@ impl Emulated {
             completion: true,
             multi: None,
         });
-        let mut bytes = Request { kind, operation, datatype, domain, key, offset, length, tag }.to_bytes();
+        let mut bytes = Request { kind, operation, datatype, domain: to.domain, key, offset, length, tag }.to_bytes();
         match work {
             Work::Get => {}
             Work::Look(_) => bytes.resize(bytes.len() + length as usize, 0),
@@ -218,7 +220,7 @@ impl Emulated {
             append(&mut bytes, compare, length);
         }
         charge_copy(if work == Work::Get { 0 } else { length });
-        self.send(Queue::Untagged, peer, 0, None, bytes);
+        self.send(Queue::Untagged, to.process, 0, None, bytes);
         // Short messages are over at once.
         while let Some(completion) = self.messages.next_completion() {
             self.sent.remove(completion.context);

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use narrows_portals::me;
+use narrows_portals::{FailType, me};
 
 use crate::fi::{self, Errno};
 use crate::port::{Interface, abi};
@@ -87,12 +87,11 @@ impl Domain {
     /// # Errors
     /// The `ni_fail_type` that the NIC would have.
     pub fn reach(&self, key: u64, offset: u64, length: u64, access: u64) -> Result<u64, u32> {
-        const DROPPED: u32 = 2;
-        const PERM_VIOLATION: u32 = 4;
+        const DROPPED: u32 = FailType::Dropped as u32;
         let region = self.regions.get(&key).filter(|region| region.entry.is_some()).ok_or(DROPPED)?;
         let end = offset.checked_add(length).ok_or(DROPPED)?;
         if region.access & access != access {
-            return Err(PERM_VIOLATION);
+            return Err(FailType::OpViolation as u32);
         }
         if end <= region.length { Ok(region.start.wrapping_add(offset)) } else { Err(DROPPED) }
     }

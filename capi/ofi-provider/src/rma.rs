@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{c_int, c_void};
 
-use narrows_portals::{AtomicOperation, Datatype, ProcessId, md};
+use narrows_portals::{AtomicOperation, Datatype, FailType, ProcessId, md};
 
 use crate::emulated;
 use crate::endpoint::{Bound, Slots, entry};
@@ -296,8 +296,7 @@ struct Open {
 /// An operation behind a fence.
 #[derive(Debug)]
 struct Deferred {
-    peer: ProcessId,
-    domain: u32,
+    to: Address,
     index: u64,
     fence: bool,
     work: Work,
@@ -400,39 +399,28 @@ impl OneSided {
             fail: 0,
         });
         let fence = operation.flags & fi::FENCE != 0;
-        let domain = peer.domain;
-        let waits = fence && self.busy(peer.process) || self.deferred.iter().any(|other| other.peer == peer.process);
+        let waits = fence && self.busy(peer.process) || self.deferred.iter().any(|other| other.to.process == peer.process);
         if waits {
-            let mut deferred = Deferred { peer: peer.process, domain, index, fence, work, pieces, memory: Vec::new() };
+            let mut deferred = Deferred { to: peer, index, fence, work, pieces, memory: Vec::new() };
             if inject {
                 keep(&mut deferred, total);
             }
             self.deferred.push_back(deferred);
             return Ok(());
         }
-        let started = self.start(shared, index, peer.process, domain, work, &pieces, inject);
+        let started = self.start(shared, index, peer, work, &pieces, inject);
         self.pieces = pieces;
         started
     }
 
     /// Gives all pieces to Portals. An error says that the first one was refused, and then nothing is under way.
-    #[allow(clippy::too_many_arguments)]
-    fn start(
-        &mut self,
-        shared: &mut Shared,
-        index: u64,
-        peer: ProcessId,
-        domain: u32,
-        work: Work,
-        pieces: &[Piece],
-        inject: bool,
-    ) -> Result<(), Errno> {
+    fn start(&mut self, shared: &mut Shared, index: u64, to: Address, work: Work, pieces: &[Piece], inject: bool) -> Result<(), Errno> {
         for (at, piece) in pieces.iter().enumerate() {
             if let Some(emulated) = &mut shared.emulated {
-                emulated.ask((self.queue, index), (peer, domain), work, piece);
+                emulated.ask((self.queue, index), to, work, piece);
                 continue;
             }
-            let code = self.launch(index, peer, table_index(domain), work, piece, inject);
+            let code = self.launch(index, to.process, table_index(to.domain), work, piece, inject);
             if code == abi::OK {
                 continue;
             }
@@ -442,11 +430,11 @@ impl OneSided {
             }
             if let Some(open) = self.open.get_mut(index) {
                 open.remaining = at;
-                open.fail = UNDELIVERABLE;
+                open.fail = FailType::Undeliverable as u32;
             }
             break;
         }
-        *self.unfinished.entry(peer).or_default() += 1;
+        *self.unfinished.entry(to.process).or_default() += 1;
         Ok(())
     }
 
@@ -505,22 +493,19 @@ impl OneSided {
 
     /// Starts what may start now.
     fn release_fenced(&mut self, bound: &Bound, shared: &mut Shared, peer: ProcessId) {
-        while let Some(at) = self.deferred.iter().position(|deferred| deferred.peer == peer) {
+        while let Some(at) = self.deferred.iter().position(|deferred| deferred.to.process == peer) {
             if self.deferred[at].fence && self.busy(peer) {
                 return;
             }
-            let Some(Deferred { domain, index, work, pieces, memory, .. }) = self.deferred.remove(at) else { return };
+            let Some(Deferred { to, index, work, pieces, memory, .. }) = self.deferred.remove(at) else { return };
             let (context, flags, counter) = self.open.get(index).map_or((0, 0, None), |open| (open.context, open.flags, open.counter));
-            if let Err(err) = self.start(shared, index, peer, domain, work, &pieces, !memory.is_empty()) {
+            if let Err(err) = self.start(shared, index, to, work, &pieces, !memory.is_empty()) {
                 shared.count(counter, false);
                 shared.push(bound.tx_cq.map(|(cq, _)| cq), Entry { err, ..entry(context, flags) }, Origin::Event);
             }
         }
     }
 }
-
-/// `PTL_NI_UNDELIVERABLE`.
-pub const UNDELIVERABLE: u32 = 1;
 
 /// libfabric's error of a `ni_fail_type`.
 fn error_of(fail: u32) -> Errno {

@@ -260,35 +260,53 @@ fn a_region_that_is_given_back_is_not_taken() {
     taken_and_used(true);
 }
 
-/// The simulator does not wait for a rank that computes, and does so again, while that one gives its region back: it
+/// How a rank comes to be set apart.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Apart {
+    /// The simulator does it.
+    Simulator,
+    /// And waits for it again.
+    AndBack,
+    /// The rank does it.
+    Itself,
+    /// Both want to.
+    Both,
+}
+
+/// The simulator does not wait for a rank that computes, or does so again, while that one gives its region back: it
 /// learns of that, and nobody is counted twice.
-fn set_apart_and_back(waits_again: bool) {
+fn set_apart_by(who: Apart) {
     model(2, move || {
         let shared = Shared::new(2, state::PARKED);
         let threads: Vec<_> = (0..2)
             .map(|index| {
                 let shared = shared.clone();
                 thread::spawn(move || {
-                    assert_eq!(await_turn(&shared.ranks[index].0, state::PARKED, None), Turn::Mine);
+                    let (state, _) = &shared.ranks[index];
+                    assert_eq!(await_turn(state, state::PARKED, None), Turn::Mine);
                     shared.raise(index, 0);
-                    give(&shared.ranks[index].0, &shared.running, &shared.bell, state::PARKED);
+                    if index == 0 && matches!(who, Apart::Itself | Apart::Both) {
+                        go_apart(state, &shared.running, &shared.bell);
+                    }
+                    give(state, &shared.running, &shared.bell, state::PARKED);
                 })
             })
             .collect();
         announce(&shared.running, 2);
         shared.ranks.iter().for_each(|(state, _)| hand(state));
         let first = &shared.ranks[0].0;
-        let apart = set_apart(first, &shared.running);
-        if apart && waits_again {
+        let apart = who != Apart::Itself && set_apart(first, &shared.running);
+        if apart && who == Apart::AndBack {
             rejoin(first, &shared.running);
         }
         while !await_given(&shared.running, &shared.bell, None) {}
+        assert_ne!(first.get(), state::RUNNING, "it is apart, or has parked");
         loop {
             let rung = shared.bell.get();
             if first.get() == state::PARKED {
                 break;
             }
-            assert!(apart && !waits_again, "nobody waits for it");
+            assert!(who != Apart::AndBack && (apart || who != Apart::Simulator), "nobody waits for it");
             await_ring(&shared.bell, rung, None);
         }
         assert_eq!(shared.running.get(), 0);
@@ -301,62 +319,20 @@ fn set_apart_and_back(waits_again: bool) {
 
 #[test]
 fn a_rank_that_is_set_apart_rings_when_it_parks() {
-    set_apart_and_back(false);
+    set_apart_by(Apart::Simulator);
 }
 
 #[test]
 fn a_rank_that_was_set_apart_is_waited_for_again() {
-    set_apart_and_back(true);
-}
-
-/// A rank sets itself apart while the simulator waits, or wants to set it apart, too, and gives its region back later:
-/// the simulator learns of both.
-fn goes_apart(wanted: bool) {
-    model(2, move || {
-        let shared = Shared::new(2, state::PARKED);
-        let threads: Vec<_> = (0..2)
-            .map(|index| {
-                let shared = shared.clone();
-                thread::spawn(move || {
-                    let (state, _) = &shared.ranks[index];
-                    assert_eq!(await_turn(state, state::PARKED, None), Turn::Mine);
-                    shared.raise(index, 0);
-                    if index == 0 {
-                        go_apart(state, &shared.running, &shared.bell);
-                    }
-                    give(state, &shared.running, &shared.bell, state::PARKED);
-                })
-            })
-            .collect();
-        announce(&shared.running, 2);
-        shared.ranks.iter().for_each(|(state, _)| hand(state));
-        let first = &shared.ranks[0].0;
-        if wanted {
-            set_apart(first, &shared.running);
-        }
-        while !await_given(&shared.running, &shared.bell, None) {}
-        assert_ne!(first.get(), state::RUNNING, "it is apart, or has parked");
-        loop {
-            let rung = shared.bell.get();
-            if first.get() == state::PARKED {
-                break;
-            }
-            await_ring(&shared.bell, rung, None);
-        }
-        assert_eq!(shared.running.get(), 0);
-        (0..2).for_each(|index| shared.raise(index, 1));
-        for thread in threads {
-            thread.join().expect("the rank's thread ends");
-        }
-    });
+    set_apart_by(Apart::AndBack);
 }
 
 #[test]
 fn a_rank_sets_itself_apart() {
-    goes_apart(false);
+    set_apart_by(Apart::Itself);
 }
 
 #[test]
 fn a_rank_and_the_simulator_set_it_apart_at_once() {
-    goes_apart(true);
+    set_apart_by(Apart::Both);
 }

@@ -226,7 +226,7 @@ impl LogGpNetwork {
         self.statistics.packet_hops += packets * (u64::from(links) + 2);
         let begin = self.host(transfer.source).sends.pass(now.as_ps(), holds);
         let read = reads(transfer).then_some(SimTime(begin) + alone.source_done);
-        self.travel(now, begin, transfer, &alone, holds, read, effects);
+        self.travel(begin + alone.head.as_ps(), arrival(now, transfer), Passage::new(&alone, holds), read, effects);
     }
 
     fn count(&mut self, transfer: &Transfer) {
@@ -249,20 +249,9 @@ impl LogGpNetwork {
         schedule_arrival(begin + latency, copied + latency, transfer.target, number, effects);
     }
 
-    /// A message that goes through the sender's gate at `begin`, and whose source is read then, if it is.
-    #[allow(clippy::too_many_arguments)]
-    fn travel<A: Agent>(
-        &mut self,
-        now: SimTime,
-        begin: u64,
-        transfer: &Transfer,
-        alone: &ZeroLoad,
-        holds: u64,
-        read: Option<SimTime>,
-        effects: &mut RegionEffects<A>,
-    ) {
-        let (at, arrival, passage) = (begin + alone.head.as_ps(), arrival(now, transfer), Passage::new(alone, holds));
-        let region = self.layout.hosts[transfer.target as usize].0;
+    /// A message whose head is at the target's gate at `at`; `read`: when its source has been read, if it is.
+    fn travel<A: Agent>(&mut self, at: u64, arrival: Arrival, passage: Passage, read: Option<SimTime>, effects: &mut RegionEffects<A>) {
+        let region = self.layout.hosts[arrival.target as usize].0;
         if region == self.region {
             let slot = self.open(arrival, passage, true, read, effects);
             return effects.schedule(at, EventKind::Arrive, arrival.source, slot);
@@ -323,7 +312,7 @@ impl LogGpNetwork {
         for (place, (transfer, (alone, holds, _))) in transfers.iter().zip(&costs).enumerate() {
             self.count(transfer);
             let read = (place == 0 && reads(transfer)).then_some(SimTime(begin) + alone.source_done);
-            self.travel(now, begin, transfer, alone, *holds, read, effects);
+            self.travel(begin + alone.head.as_ps(), arrival(now, transfer), Passage::new(alone, *holds), read, effects);
         }
     }
 

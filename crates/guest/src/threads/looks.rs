@@ -1,6 +1,7 @@
 //! Threads that do nothing but look around: at the clock, at locks, at memory between calls that do nothing.
 
-use super::{ACTIVITY, NAPS, SAMPLING, Thread, compute_is_free};
+use super::work::SAMPLING;
+use super::{ACTIVITY, NAPS, Thread, compute_is_free};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// After so many looks at the clock and nothing else a program may be waiting for something that others do.
