@@ -1,5 +1,5 @@
-/* Steps of the same instructions. Prints the CPU time that the first rank has used for them, by the kernel, and the simulated time that they
- * took, in ms. Arguments: number of steps. */
+/* Steps of the same instructions. Prints the CPU time that the first rank has used for them, by the kernel, and the
+ * simulated time that they took, in ms. Arguments: number of steps. */
 #include "check.h"
 #include "computing.h"
 
