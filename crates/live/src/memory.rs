@@ -216,9 +216,7 @@ impl Memory {
     /// The rank is going to run again.
     pub fn unwatch(&mut self, rank: u32) {
         // It is not in our code, where it would push before it changes anything.
-        while let Some(at) = self.pending.iter().position(|push| push.from == rank) {
-            self.push_now(at);
-        }
+        self.push_all(|pending| pending.from == rank);
         self.ranks[rank as usize].watched = false;
     }
 
@@ -288,7 +286,11 @@ impl Memory {
 
     /// Does the pushes that must come before these bytes of `rank` are read or written.
     fn settle(&mut self, rank: u32, address: u64, length: u64, write: bool) {
-        while let Some(at) = self.pending.iter().position(|push| push.conflicts(rank, address, length, write)) {
+        self.push_all(|pending| pending.conflicts(rank, address, length, write));
+    }
+
+    fn push_all(&mut self, which: impl Fn(&Pending) -> bool) {
+        while let Some(at) = self.pending.iter().position(&which) {
             self.push_now(at);
         }
     }
@@ -358,9 +360,7 @@ impl Memory {
         }
         region.header().notices.store(writer.used() as u64, Ordering::Relaxed);
         // What the rank is not told to push it could change.
-        while let Some(at) = self.pending.iter().position(|push| push.from == rank) {
-            self.push_now(at);
-        }
+        self.push_all(|pending| pending.from == rank);
     }
 }
 
@@ -413,9 +413,12 @@ impl narrows_sim::Processes for Memory {
             return self.capture(payload, from, source, length);
         }
         let (source, destination) = (source.address, destination.address);
+        self.flush_writes(from);
         self.settle(from, source, length, false);
         self.flush_writes(to);
-        self.settle(to, destination, length, true);
+        // A rank keeps the order of what it pushes into the memory of another one.
+        let ordered = |pending: &Pending| pending.from == from && pending.push.to == to && from != to;
+        self.push_all(|pending| pending.conflicts(to, destination, length, true) && !ordered(pending));
         let push = Push { to, pid: self.ranks[to as usize].pid as u32, source, destination, length };
         self.pending.push(Pending { payload, from, push });
         self.wait(SimTime::ZERO, from, Waiting::Push { payload, push });
@@ -631,6 +634,42 @@ mod tests {
             assert_eq!(memory.payloads[3].buffer[LONG - 1], 6);
             assert!(std::hint::black_box(&target)[LONG - 1] == 5, "it is pushed once");
         }
+    }
+
+    #[test]
+    fn a_push_sees_small_writes_that_still_wait() {
+        let mut memory = twins();
+        let (mut source, mut target) = (vec![5u8; LONG], vec![0u8; LONG]);
+        let (from, to) = (source.as_mut_ptr() as u64, target.as_mut_ptr() as u64);
+        memory.hold(1, vec![6; 16].into());
+        memory.deliver(SimTime(1), 1, 0, Place::at(from), 16).expect("it is there");
+        memory.fetch(0, (0, Place::at(from)), LONG as u64, (1, Place::at(to))).expect("both are there");
+        memory.deliver(SimTime(2), 0, 1, Place::at(to), LONG as u64).expect("it is there");
+        assert_eq!(std::hint::black_box(&target)[..17], [6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 5]);
+    }
+
+    #[test]
+    fn what_one_rank_pushes_to_the_same_place_keeps_its_order_and_waits_for_the_rank() {
+        let (first, second, mut target) = (vec![5u8; LONG], vec![6u8; LONG], vec![0u8; LONG]);
+        let mut memory = twins();
+        let to = Place::at(target.as_mut_ptr() as u64);
+        memory.fetch(0, (0, Place::at(first.as_ptr() as u64)), LONG as u64, (1, to)).expect("both are there");
+        memory.fetch(1, (0, Place::at(second.as_ptr() as u64)), LONG as u64, (1, to)).expect("both are there");
+        let pushed = memory.ranks[0].waiting.iter().filter_map(|(_, what)| match what {
+            Waiting::Push { push, .. } => Some(push.source),
+            _ => None,
+        });
+        assert_eq!(pushed.collect::<Vec<_>>(), [first.as_ptr() as u64, second.as_ptr() as u64]);
+        // Nobody has pushed: whatever comes last stays.
+        memory.deliver(SimTime(2), 1, 1, to, LONG as u64).expect("it is there");
+        assert_eq!(std::hint::black_box(&target)[LONG - 1], 6);
+        memory.deliver(SimTime(3), 0, 1, to, LONG as u64).expect("it is there");
+        assert_eq!(std::hint::black_box(&target)[LONG - 1], 5);
+        // After one of another rank, which goes first.
+        memory.fetch(2, (1, Place::at(first.as_ptr() as u64)), LONG as u64, (1, to)).expect("both are there");
+        std::hint::black_box(&mut target).fill(0);
+        memory.fetch(3, (0, Place::at(second.as_ptr() as u64)), LONG as u64, (1, to)).expect("both are there");
+        assert!(memory.pending.len() == 1 && std::hint::black_box(&target)[LONG - 1] == 5);
     }
 
     #[test]
