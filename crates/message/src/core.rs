@@ -7,6 +7,7 @@ use crate::request::{
     Body, Message, OpenSend, Posted, Request, Room, Stage, Unlinking, completion_events, data_flag, message_of, room_of, selector,
 };
 use crate::slab::Slab;
+use crate::turns::Turns;
 use crate::wire::{self, ANNOUNCED, Owner, TAG_MASK};
 use crate::{
     Again, Capabilities, Completes, Completion, CompletionKind, MessageConfig, Peek, Protocol, Queue, Receive, Rendezvous, Send, Sent,
@@ -40,6 +41,7 @@ pub(crate) struct Core {
     pub(crate) parked: VecDeque<Message>,
     /// Some of them since the last look for another receive.
     pub(crate) parked_anew: bool,
+    pub(crate) turns: Turns,
     /// Entries that an operation still used when they should have gone.
     pub(crate) leftovers: Vec<EntryId>,
     /// Entries that the NIC was told to unlink and that it has not answered for.
@@ -99,6 +101,7 @@ impl Core {
             claims: VecDeque::new(),
             parked: VecDeque::new(),
             parked_anew: false,
+            turns: Turns::default(),
             leftovers: Vec::new(),
             unlinking: Vec::new(),
             searches: 0,
@@ -457,9 +460,10 @@ impl Core {
     pub(crate) fn complete_receive(&mut self, room: &Room, message: &Message, length: u64, status: Status) {
         let status = if status == Status::Ok && message.full_length > length { Status::Truncated } else { status };
         if room.discard || (status == Status::Ok && !room.completion) {
+            self.leave_turn(&mut message.clone());
             return;
         }
-        self.completions.push_back(Completion {
+        let completion = Completion {
             kind: CompletionKind::Receive,
             queue: room.queue,
             context: room.context,
@@ -472,7 +476,8 @@ impl Core {
             status,
             released: false,
             at_once: false,
-        });
+        };
+        self.complete_in_turn(message, completion, room.multi.filter(|_| message.is_counted()));
     }
 
     /// First parked message from `source`.

@@ -90,6 +90,7 @@ mod request;
 mod sent;
 mod slab;
 mod transport;
+mod turns;
 mod unlinking;
 mod wire;
 

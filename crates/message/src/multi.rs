@@ -42,7 +42,7 @@ pub(crate) struct Multi {
     end: u64,
     /// Messages that software must place.
     waiting: VecDeque<Message>,
-    /// Placed messages whose data are on their way.
+    /// Messages in it that are not told of yet: their data are on their way, or it is not their turn.
     under_way: u32,
     /// A Cancelled completion is owed.
     cancel: bool,
@@ -112,6 +112,7 @@ impl Core {
             // The buffer has been given back: all bytes that landed in it were known.
             debug_assert!(!matches!(message.body, Body::Landed { length: 1.. }), "{event:?}");
             self.hold(&mut message);
+            self.turns.take(&mut message);
             self.park(message);
             return;
         };
@@ -129,10 +130,15 @@ impl Core {
                     discard: false,
                 };
                 let status = if event.fail == FailType::Ok { Status::Ok } else { Status::Failed(event.fail) };
+                if self.turns.are_waiting(message.source) {
+                    self.turns.take(&mut message);
+                    self.multi_mut(index).under_way += 1;
+                }
                 self.complete_receive(&room, &message, length, status);
             }
             Body::Unexpected { .. } | Body::Announced { .. } => {
                 self.hold(&mut message);
+                self.turns.take(&mut message);
                 let multi = self.multi_mut(index);
                 multi.waiting.push_back(message);
                 if let State::Open(entry) = multi.state {
@@ -148,7 +154,10 @@ impl Core {
                 self.settle(index);
             }
             State::Closing(entry) => self.close_multi(transport, index, entry),
-            State::Exhausted => self.place_waiting(transport, index),
+            State::Exhausted => {
+                self.place_waiting(transport, index);
+                self.settle(index);
+            }
             State::Open(_) | State::Filled | State::Fenced => {}
         }
     }
@@ -226,9 +235,14 @@ impl Core {
 
     /// Gives the waiting messages the next bytes of the buffer, or parks them.
     fn place_waiting(&mut self, transport: &mut impl Transport, index: u32) {
+        // It is not given back meanwhile.
+        self.multi_mut(index).under_way += 1;
         loop {
             let multi = self.multi_mut(index);
-            let Some(message) = multi.waiting.pop_front() else { return };
+            let Some(message) = multi.waiting.pop_front() else {
+                multi.under_way -= 1;
+                return;
+            };
             let left = multi.receive.length - multi.end;
             if message.full_length > left && left < multi.min_free {
                 self.park(message);
@@ -244,21 +258,21 @@ impl Core {
                 discard: false,
             };
             multi.end += message.full_length.min(left);
-            if matches!(message.body, Body::Announced { .. }) {
+            if message.is_counted() {
                 multi.under_way += 1;
             }
             self.deliver(transport, room, message, None);
         }
     }
 
-    /// The data of a placed message are here; its completion is the newest.
-    pub(crate) fn multi_fetched(&mut self, index: u32) {
+    /// One that was under way is told of: its completion is the newest.
+    pub(crate) fn multi_told(&mut self, index: u32) {
         self.multi_mut(index).under_way -= 1;
         self.settle(index);
     }
 
-    /// Gives an exhausted buffer back if nothing is on its way to it. Called when the newest
-    /// completion is one of this buffer.
+    /// Gives an exhausted buffer back if nothing is on its way to it. Called when one of its messages is among the
+    /// completions.
     fn settle(&mut self, index: u32) {
         let multi = self.multi_mut(index);
         if multi.state != State::Exhausted || multi.under_way > 0 {
@@ -268,9 +282,9 @@ impl Core {
         if cancel {
             self.completions.push_back(cancelled(&receive, true));
         } else {
-            let last = self.completions.back_mut().expect("a message has just exhausted the buffer");
-            debug_assert_eq!((last.kind, last.context), (CompletionKind::Receive, receive.context));
-            last.released = true;
+            let is_its = |completion: &&mut Completion| (completion.kind, completion.context) == (CompletionKind::Receive, receive.context);
+            let last = self.completions.iter_mut().rev().find(is_its);
+            last.expect("a message has just exhausted the buffer").released = true;
         }
         self.requests.remove(index);
     }
@@ -288,6 +302,9 @@ impl Core {
             if let Some(message) = self.parked.pop_front()
                 && !self.find_home(transport, message)
             {
+                // Those behind it keep their buffers, and it needs another one.
+                let mut message = message;
+                self.leave_turn(&mut message);
                 self.parked.push_back(message);
             }
         }

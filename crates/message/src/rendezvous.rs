@@ -214,9 +214,6 @@ impl Core {
             fail => Status::Failed(fail),
         };
         self.complete_receive(&transfer.room, &transfer.message, transfer.arrived, status);
-        if let Some(multi) = transfer.room.multi {
-            self.multi_fetched(multi);
-        }
     }
 
     /// A word of the receiver of a message: it has arrived, or may come.

@@ -80,6 +80,15 @@ pub(crate) struct Message {
     pub(crate) data: Option<u32>,
     pub(crate) full_length: u64,
     pub(crate) body: Body,
+    /// See [`crate::turns`]; 0: it waits for nobody, and nobody for it.
+    pub(crate) turn: u64,
+}
+
+impl Message {
+    /// A multi-receive counts it until it is told of.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.turn != 0 || !matches!(self.body, Body::Landed { .. })
+    }
 }
 
 /// Where the data of a [`Message`] are.
@@ -166,5 +175,6 @@ pub(crate) fn message_of(queue: Queue, event: &Event) -> Message {
         data: wire::data(event),
         full_length: wire::full_length(queue, event),
         body,
+        turn: 0,
     }
 }

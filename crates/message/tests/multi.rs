@@ -30,6 +30,10 @@ struct Case {
     busy: bool,
     plain: bool,
     cancels: bool,
+    /// So many multi-receives are posted at any time.
+    kept: usize,
+    /// They have room for up to so many times `min_free` more than that.
+    room: u64,
 }
 
 #[derive(Debug, Default, PartialEq)]
@@ -39,6 +43,7 @@ struct Outcome {
     truncated: u64,
     in_use: u64,
     copies: u64,
+    out_of_turn: u64,
 }
 
 fn body(source: u64, number: u64, length: u64) -> Vec<u8> {
@@ -55,6 +60,7 @@ fn run(case: &Case) -> Outcome {
     // Rank 0 receives from all, itself too. The remote CQ data number the messages of each source.
     let mut sent: Vec<Vec<u64>> = vec![Vec::new(); 4];
     let mut got: Vec<Vec<bool>> = vec![Vec::new(); 4];
+    let mut newest: Vec<Option<usize>> = vec![None; 4];
     let mut buffers: BTreeMap<u64, Buffer> = BTreeMap::new();
     let mut context = 0;
     let mut send_completions = 0;
@@ -62,11 +68,11 @@ fn run(case: &Case) -> Outcome {
     let mut idle = 0;
     loop {
         let open = |multi: bool| buffers.values().filter(|buffer| !buffer.gone && buffer.multi == multi).count();
-        // The application keeps two multi-receives posted, and now and then one for one message.
-        if open(true) < 2 || case.plain && open(false) < 1 && random.below(8) == 0 {
-            let multi = open(true) < 2;
+        // The application keeps multi-receives posted, and now and then one for one message.
+        if open(true) < case.kept || case.plain && open(false) < 1 && random.below(8) == 0 {
+            let multi = open(true) < case.kept;
             context += 1;
-            let length = if multi { case.min_free + random.below(4 * case.min_free) } else { case.longest };
+            let length = if multi { case.min_free + random.below(case.room * case.min_free) } else { case.longest };
             let start = fabric.place(0, &vec![0; length as usize]);
             let source = (!multi && random.below(2) == 0).then(|| fabric.id(random.below(4) as usize));
             let multi_free = multi.then_some(case.min_free);
@@ -132,6 +138,8 @@ fn run(case: &Case) -> Outcome {
                 buffer.used.push((start, end));
                 let (source, number) = (fabric.rank(completion.source), completion.data.unwrap() as usize);
                 assert!(!std::mem::replace(&mut got[source][number], true), "every message comes once");
+                outcome.out_of_turn += u64::from(newest[source] > Some(number));
+                newest[source] = newest[source].max(Some(number));
                 assert_eq!(completion.full_length, sent[source][number]);
                 match completion.status {
                     Status::Ok => assert_eq!(completion.length, completion.full_length),
@@ -205,6 +213,8 @@ fn every_message_reaches_a_multi_receive_once_and_whole() {
             busy: seed / 32 % 2 == 1,
             plain: seed / 64 % 2 == 1,
             cancels: seed / 128 % 2 == 1,
+            kept: 2,
+            room: 4,
         };
         let outcome = run(&case);
         assert_eq!(outcome, run(&case), "the same twice");
@@ -217,4 +227,35 @@ fn every_message_reaches_a_multi_receive_once_and_whole() {
     // The cases reach what they are meant to reach.
     assert!(total.released > 2_000 && total.cancelled > 200 && total.truncated > 200, "{total:?}");
     assert!(total.in_use > 200 && total.copies > 500, "{total:?}");
+}
+
+/// Where there are other buffers, the messages of a source are told of in the order in which it has sent them, announced
+/// ones too; MPICH's active messages rely on it.
+#[test]
+fn messages_of_one_source_are_complete_in_order() {
+    for seed in 0..128 {
+        let case = Case {
+            seed,
+            config: MessageConfig {
+                protocol: Protocol::Openmpi,
+                rails: Rails::default(),
+                eager_limit: EAGER,
+                inject_limit: 0,
+                rendezvous: if seed % 2 == 0 { Rendezvous::Get } else { Rendezvous::Put },
+                overflow_block: 40,
+                overflow_blocks: 1,
+                max_portals_message: 20,
+            },
+            min_free: 50,
+            longest: [EAGER, 50][seed as usize / 2 % 2],
+            messages: 120,
+            late: seed / 4 % 2 == 1,
+            busy: seed / 8 % 2 == 1,
+            plain: false,
+            cancels: false,
+            kept: 8,
+            room: 100,
+        };
+        assert_eq!(run(&case).out_of_turn, 0, "seed {seed}");
+    }
 }
