@@ -1,6 +1,6 @@
 /* Random one-sided operations from one seed (an argument gives another one). In the window of each rank every rank has a slice
- * that nobody else writes, and knows what is in it: all that it reads there is checked, and all slices at the end. Targets compute,
- * sleep or call MPI meanwhile, with operations of their own. */
+ * that nobody else writes, and knows what is in it: all that it reads there is checked, and all slices at the end.
+ * Targets compute, sleep or call MPI meanwhile, with operations of their own. */
 #include "check.h"
 #include <unistd.h>
 

@@ -1,5 +1,6 @@
 //! [`Core`]: what all protocols share: open requests, completions, peeks and claims, in the order of matching.
 
+use crate::multi::Early;
 use crate::overflow::Overflow;
 use crate::rails::Spread;
 use crate::registration::Registered;
@@ -42,6 +43,10 @@ pub(crate) struct Core {
     /// Some of them since the last look for another receive.
     pub(crate) parked_anew: bool,
     pub(crate) turns: Turns,
+    /// Multi-receives, messages that wait for what has matched them before, and entries of them that were appended.
+    pub(crate) multis: Vec<u32>,
+    pub(crate) early: Vec<Early>,
+    pub(crate) appended: u64,
     /// Entries that an operation still used when they should have gone.
     pub(crate) leftovers: Vec<EntryId>,
     /// Entries that the NIC was told to unlink and that it has not answered for.
@@ -102,6 +107,9 @@ impl Core {
             parked: VecDeque::new(),
             parked_anew: false,
             turns: Turns::default(),
+            multis: Vec::new(),
+            early: Vec::new(),
+            appended: 0,
             leftovers: Vec::new(),
             unlinking: Vec::new(),
             searches: 0,

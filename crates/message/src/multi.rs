@@ -24,7 +24,7 @@ use crate::core::Core;
 use crate::request::{Body, Message, Request, Room, Unlinking, cancelled, message_of, selector};
 use crate::wire::{self, NOBODY, Owner};
 use crate::{Completion, CompletionKind, Queue, Receive, Status, Transport};
-use narrows_portals::{EntryId, Event, FailType, List, MatchEntry, ReplyCode, SearchOperation, me};
+use narrows_portals::{EntryId, Event, EventKind, FailType, List, MatchEntry, ReplyCode, SearchOperation, me};
 use std::collections::VecDeque;
 
 /// One buffer for many messages.
@@ -36,6 +36,10 @@ pub(crate) struct Multi {
     state: State,
     /// Offset at which the present entry begins.
     base: u64,
+    /// Which of all entries of multi-receives that is, in the order of the list.
+    appended: u64,
+    /// Offset up to which all that has matched the present entry was looked at.
+    seen: u64,
     /// Bytes that have landed in the present entry.
     landed: u64,
     /// Offset behind the last byte in use that we know of.
@@ -62,6 +66,19 @@ enum State {
     Fenced,
     /// No room.
     Exhausted,
+}
+
+/// A message that has matched an entry, and is looked at when those before it are here: the data of a short one may be
+/// faster than those of a long one.
+#[derive(Debug)]
+pub(crate) struct Early {
+    appended: u64,
+    offset: u64,
+    index: u32,
+    message: Message,
+    /// Address of its first byte.
+    start: u64,
+    status: Status,
 }
 
 impl Multi {
@@ -95,6 +112,8 @@ impl Core {
             min_free: min_free.clamp(1, receive.length),
             state: State::Fenced,
             base: 0,
+            appended: 0,
+            seen: 0,
             landed: 0,
             end: 0,
             waiting,
@@ -103,6 +122,7 @@ impl Core {
             token: None,
         };
         let (index, _) = self.requests.insert(Request::Multi(Box::new(multi)));
+        self.multis.push(index);
         self.fence_passed(transport, index);
     }
 
@@ -116,36 +136,95 @@ impl Core {
             self.park(message);
             return;
         };
-        match message.body {
-            Body::Landed { length } => {
-                multi.landed += length;
-                multi.end = multi.end.max(event.start + length - multi.receive.buffer);
-                let room = Room {
-                    queue: Queue::Untagged,
-                    context: multi.receive.context,
-                    buffer: event.start,
-                    length,
-                    completion: true,
-                    multi: Some(index),
-                    discard: false,
-                };
-                let status = if event.fail == FailType::Ok { Status::Ok } else { Status::Failed(event.fail) };
-                if self.turns.are_waiting(message.source) {
-                    self.turns.take(&mut message);
-                    self.multi_mut(index).under_way += 1;
-                }
-                self.complete_receive(&room, &message, length, status);
+        if event.kind == EventKind::PutOverflow {
+            self.take_in(transport, index, message);
+            return;
+        }
+        let length = event.mlength;
+        multi.landed += length;
+        multi.end = multi.end.max(event.start + length - multi.receive.buffer);
+        multi.under_way += 1;
+        let status = if event.fail == FailType::Ok { Status::Ok } else { Status::Failed(event.fail) };
+        let (appended, offset) = (multi.appended, event.start - multi.receive.buffer);
+        self.early.push(Early { appended, offset, index, message, start: event.start, status });
+        self.look_at_early(transport);
+        if self.requests.tenant(index, generation).is_some() {
+            self.go_on(transport, index);
+        }
+        // What others have waited for has come.
+        self.look_at_early(transport);
+    }
+
+    /// Looks at the messages whose turn it is: all that had matched before them, as far as that can be known, is here.
+    fn look_at_early(&mut self, transport: &mut impl Transport) {
+        loop {
+            let turns = |at: &usize| self.is_next(&self.early[*at]);
+            let next = (0..self.early.len()).filter(turns).min_by_key(|&at| (self.early[at].appended, self.early[at].offset));
+            let Some(at) = next else { return };
+            let Early { index, message, start, status, appended, offset } = self.early.remove(at);
+            let multi = self.multi_mut(index);
+            multi.under_way -= 1;
+            if multi.appended == appended {
+                multi.seen = multi.seen.max(offset);
             }
-            Body::Unexpected { .. } | Body::Announced { .. } => {
-                self.hold(&mut message);
-                self.turns.take(&mut message);
-                let multi = self.multi_mut(index);
-                multi.waiting.push_back(message);
-                if let State::Open(entry) = multi.state {
-                    multi.state = State::Closing(entry);
+            match message.body {
+                Body::Landed { length } => {
+                    if multi.appended == appended {
+                        multi.seen += length;
+                    }
+                    self.has_landed(index, message, start, status);
+                }
+                Body::Announced { .. } | Body::Unexpected { .. } => {
+                    self.take_in(transport, index, message);
                 }
             }
         }
+    }
+
+    /// Nothing that has matched before it is still landing: in the same entry, or in one before that in the list, which
+    /// must be full.
+    fn is_next(&self, early: &Early) -> bool {
+        if early.status != Status::Ok {
+            return true;
+        }
+        self.multis.iter().all(|&index| {
+            let Some(Request::Multi(multi)) = self.requests.tenant(index, self.requests.generation(index)) else { return true };
+            if index == early.index && multi.appended == early.appended {
+                return early.offset <= multi.seen;
+            }
+            let lands = matches!(multi.state, State::Open(_) | State::Closing(_) | State::Filled);
+            let wants = multi.receive.source.is_none_or(|source| source == early.message.source);
+            !(lands && wants && multi.appended < early.appended)
+        })
+    }
+
+    fn has_landed(&mut self, index: u32, mut message: Message, start: u64, status: Status) {
+        let Body::Landed { length } = message.body else { return };
+        if self.turns.are_waiting(message.source) {
+            self.turns.take(&mut message);
+            self.multi_mut(index).under_way += 1;
+        }
+        let context = self.multi_mut(index).receive.context;
+        let room =
+            Room { queue: Queue::Untagged, context, buffer: start, length, completion: true, multi: Some(index), discard: false };
+        self.complete_receive(&room, &message, length, status);
+        self.settle(index);
+    }
+
+    /// Only software can place it: the buffer is closed for that.
+    fn take_in(&mut self, transport: &mut impl Transport, index: u32, mut message: Message) {
+        self.hold(&mut message);
+        self.turns.take(&mut message);
+        let multi = self.multi_mut(index);
+        multi.waiting.push_back(message);
+        if let State::Open(entry) = multi.state {
+            multi.state = State::Closing(entry);
+        }
+        self.go_on(transport, index);
+    }
+
+    /// Something has come for the buffer.
+    fn go_on(&mut self, transport: &mut impl Transport, index: u32) {
         let multi = self.multi_mut(index);
         match multi.state {
             State::Open(_) | State::Closing(_) | State::Filled if multi.is_exhausted() => {
@@ -204,6 +283,7 @@ impl Core {
             };
             transport.me_search(wire::PT_UNTAGGED, SearchOperation::Only, fence);
         }
+        self.look_at_early(transport);
         Some((token?, done))
     }
 
@@ -220,7 +300,7 @@ impl Core {
             return;
         }
         multi.base = multi.end;
-        multi.landed = 0;
+        (multi.landed, multi.seen) = (0, multi.base);
         let me = MatchEntry {
             start: multi.receive.buffer + multi.base,
             length: multi.receive.length - multi.base,
@@ -230,7 +310,11 @@ impl Core {
             ..selector(Queue::Untagged, multi.receive.source, 0, 0)
         };
         let entry = transport.me_append(self.config.rails.first(), wire::PT_UNTAGGED, List::Priority, me);
-        self.multi_mut(index).state = State::Open(entry);
+        self.appended += 1;
+        let appended = self.appended;
+        let multi = self.multi_mut(index);
+        (multi.state, multi.appended) = (State::Open(entry), appended);
+        self.look_at_early(transport);
     }
 
     /// Gives the waiting messages the next bytes of the buffer, or parks them.
@@ -287,6 +371,7 @@ impl Core {
             last.expect("a message has just exhausted the buffer").released = true;
         }
         self.requests.remove(index);
+        self.multis.retain(|&other| other != index);
     }
 
     /// See the head of this file.

@@ -34,6 +34,7 @@ struct Case {
     kept: usize,
     /// They have room for up to so many times `min_free` more than that.
     room: u64,
+    overtaking: bool,
 }
 
 #[derive(Debug, Default, PartialEq)]
@@ -54,6 +55,7 @@ fn run(case: &Case) -> Outcome {
     let mut random = stream(case.seed, "multi-receives", 0);
     let mut fabric = Fabric::new(4);
     fabric.late_events = case.late;
+    fabric.overtaking = case.overtaking;
     fabric.busy_until_taken = case.busy;
     let mut endpoints = fabric.endpoints(&case.config);
     let mut outcome = Outcome::default();
@@ -116,7 +118,7 @@ fn run(case: &Case) -> Outcome {
             };
             endpoints[source].send(&mut fabric.process(source), send).unwrap();
         }
-        let moved = step(&mut fabric, &mut endpoints, &mut random);
+        let moved = step(&mut fabric, &mut endpoints, &mut random, case.overtaking);
         for (rank, endpoint) in endpoints.iter_mut().enumerate() {
             while let Some(completion) = endpoint.next_completion() {
                 if completion.kind == CompletionKind::Send {
@@ -169,7 +171,7 @@ fn run(case: &Case) -> Outcome {
 }
 
 /// Moves one thing, chosen at random; false when nothing can move.
-fn step(fabric: &mut Fabric, endpoints: &mut [narrows_message::Endpoint], random: &mut Stream) -> bool {
+fn step(fabric: &mut Fabric, endpoints: &mut [narrows_message::Endpoint], random: &mut Stream, overtaking: bool) -> bool {
     let mut moved = false;
     let channels = fabric.channels();
     if !channels.is_empty() && random.below(2) == 0 {
@@ -177,7 +179,7 @@ fn step(fabric: &mut Fabric, endpoints: &mut [narrows_message::Endpoint], random
     }
     for (rank, endpoint) in endpoints.iter_mut().enumerate() {
         if random.below(2) == 0 {
-            moved |= fabric.write_late(rank, random.below(4) as usize);
+            moved |= fabric.write_late(rank, random.below(if overtaking { 60 } else { 4 }) as usize);
         }
         if random.below(2) == 0
             && let Some(event) = fabric.take(rank)
@@ -215,6 +217,7 @@ fn every_message_reaches_a_multi_receive_once_and_whole() {
             cancels: seed / 128 % 2 == 1,
             kept: 2,
             room: 4,
+            overtaking: false,
         };
         let outcome = run(&case);
         assert_eq!(outcome, run(&case), "the same twice");
@@ -229,8 +232,8 @@ fn every_message_reaches_a_multi_receive_once_and_whole() {
     assert!(total.in_use > 200 && total.copies > 500, "{total:?}");
 }
 
-/// Where there are other buffers, the messages of a source are told of in the order in which it has sent them, announced
-/// ones too; MPICH's active messages rely on it.
+/// Where there are other buffers, the messages of a source are told of in the order in which it has sent them,
+/// announced ones too; MPICH's active messages rely on it.
 #[test]
 fn messages_of_one_source_are_complete_in_order() {
     for seed in 0..128 {
@@ -255,6 +258,7 @@ fn messages_of_one_source_are_complete_in_order() {
             cancels: false,
             kept: 8,
             room: 100,
+            overtaking: seed / 16 % 2 == 1,
         };
         assert_eq!(run(&case).out_of_turn, 0, "seed {seed}");
     }

@@ -149,6 +149,8 @@ pub struct Fabric {
     /// Events of persistent entries, and of unexpected messages that they find, come only with
     /// `write_late`: as if data were still arriving.
     pub late_events: bool,
+    /// Messages of one initiator overtake each other's data on their way into memory.
+    pub overtaking: bool,
     /// (source, destination, portal table entry) of all puts that were accepted, in order.
     pub arrivals: Vec<(usize, usize, u32)>,
     pub refusals: u64,
@@ -190,6 +192,7 @@ impl Fabric {
             next_entry: 0,
             busy_until_taken: false,
             late_events: false,
+            overtaking: false,
             arrivals: Vec::new(),
             refusals: 0,
             copies: 0,
@@ -322,7 +325,11 @@ impl Fabric {
             return false;
         }
         let events = memory.late.values_mut().nth(pick % count).unwrap();
-        let Late { entry, header_in, event } = events.pop_front().unwrap();
+        // One without bytes, which an announcement is, is not overtaken.
+        let long = events.iter().take_while(|late| late.entry.is_some() && late.event.mlength > 0).count();
+        let landing = long + usize::from(events.get(long).is_some_and(|late| late.entry.is_some()));
+        let place = if self.overtaking { pick / count % landing.max(1) } else { 0 };
+        let Late { entry, header_in, event } = events.remove(place).unwrap();
         memory.events.push_back((entry, event));
         if let Some(header_in) = header_in {
             *memory.headers_in.get_mut(&header_in).unwrap() -= 1;
