@@ -205,8 +205,7 @@ impl Core {
             self.multi_mut(index).under_way += 1;
         }
         let context = self.multi_mut(index).receive.context;
-        let room =
-            Room { queue: Queue::Untagged, context, buffer: start, length, completion: true, multi: Some(index), discard: false };
+        let room = Room { queue: Queue::Untagged, context, buffer: start, length, completion: true, multi: Some(index), discard: false };
         self.complete_receive(&room, &message, length, status);
         self.settle(index);
     }
