@@ -16,7 +16,7 @@
 //! | `pscom/` | ParaStation's protocol: a layer between the core and the NIC |
 //! | `core.rs` | open requests, completions, peeks and claims |
 //! | `rendezvous.rs` | long messages |
-//! | `multi.rs` | receive buffers that take many messages |
+//! | `multi.rs`, `turns.rs` | receive buffers that take many messages, and the order in which these are complete |
 //! | `rails.rs` | how long messages are spread over rails |
 //! | `registration.rs` | buffers that NICs have to know |
 //! | `sent.rs` | [`Sent`]: what went which way |
@@ -33,7 +33,7 @@
 //! * Messages from one process to another, of one [`Queue`], match in the order in which they were
 //!   sent, eager ones and announcements alike: they take the same portal table entry, and Portals
 //!   matches the messages of a pair in the order in which they were issued. Receives match in the order in which
-//!   they were posted. Completions may come in another order.
+//!   they were posted. Completions may come in another order, but for those of one source in multi-receives.
 //! * A message that finds no receive waits at its destination; nothing is dropped. The portal
 //!   table entries are [`narrows_portals::pt::RETRY`]: while an overflow block is being replaced, the NIC holds back.
 //! * A [`Receive`] that is shorter than its message gets the front of it and

@@ -9,6 +9,10 @@
 //! in order, and the entry comes back for what is left of the buffer. While a buffer is closed, new
 //! messages go to later receives or wait.
 //!
+//! Messages are looked at in the order in which they have matched, which the offsets and the order of the entries tell:
+//! the data of a short one may come before those of a longer one ahead of it. What is told of them keeps that order for
+//! each source, see `turns.rs`.
+//!
 //! The buffer is given back when fewer than `min_free` bytes are left and all data are in it: with
 //! the completion of the last message, whose `released` is set. That needs no AUTO_UNLINK event: when
 //! the bytes that have landed reach to the end without a hole and fewer than `min_free` are left, the

@@ -1,6 +1,6 @@
 //! The order in which the messages of multi-receives are complete: that in which those of a source have matched.
 //!
-//! The data of an announced message come later than a short one behind it, which goes to another buffer. libfabric
+//! The data of an announced message come later than a short one behind it, which may go to another buffer. libfabric
 //! promises nothing then (`fi_cq(3)`: only under `FI_ORDER_STRICT`), but its providers report messages of one sender in
 //! order, and MPICH relies on it: it keeps an active message that comes before its turn, but only its header and
 //! payload, not the request for an RDMA read behind them (`MPIDI_OFI_am_enqueue_unordered_msg` of MPICH 5.0). Puts with
