@@ -226,9 +226,13 @@ def cases(programs: int = 400) -> list[Case]:
         Case("rma_passive", "rma_passive.c", narrows_arguments=("strict",)),
         # The variable: see docs/limits.md.
         *[
-            Case(f"rma_random_{network}_{compute}", "rma_random.c", (seed,), options=("--network", network, "--compute", compute), ranks=(2, 4),
-                 environment={"OMPI_MCA_osc_rdma_network_max_amo": "0"})
-            for network, compute, seed in (("packet", "none", "1"), ("packet", "measured", "5"), ("flow", "none", "22"), ("loggp", "none", "6"))
+            Case(name, "rma_random.c", (seed,), options=options, ranks=(2, 4), environment={"OMPI_MCA_osc_rdma_network_max_amo": "0"})
+            for name, seed, options in (
+                ("rma_random_none", "1", ("--compute", "none")),
+                ("rma_random_measured", "5", ("--compute", "measured")),
+                ("flow_rma_random", "22", ("--network", "flow", "--compute", "none")),
+                ("loggp_rma_random", "6", ("--network", "loggp", "--compute", "none")),
+            )
         ],
         # Over messages the sleeping target answers when it wakes.
         *[
