@@ -245,7 +245,7 @@ def cases(programs: int = 400) -> list[Case]:
             for compute in ("none", "measured")
             for n, ranks in ((1, (2, 4)), (2, (4, 5)))
         ],
-        # Open MPI 5 and Intel MPI ask the provider for reads, writes and atomics there, which it does by messages.
+        # The provider does reads, writes and atomics by messages there.
         *[
             Case(f"gateways_{name}_{compute}", f"{name}.c", options=("--machine", GATEWAYS, "--compute", compute), ranks=(4,), runners=narrows)
             for name in ("rma_fence", "rma_atomic", "rma_lock", "rma_pscw", "rma_random")

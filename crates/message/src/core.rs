@@ -1,6 +1,6 @@
 //! [`Core`]: what all protocols share: open requests, completions, peeks and claims, in the order of matching.
 
-use crate::multi::Early;
+use crate::multi::Multis;
 use crate::overflow::Overflow;
 use crate::rails::Spread;
 use crate::registration::Registered;
@@ -43,10 +43,7 @@ pub(crate) struct Core {
     /// Some of them since the last look for another receive.
     pub(crate) parked_anew: bool,
     pub(crate) turns: Turns,
-    /// Multi-receives, messages that wait for what has matched them before, and entries of them that were appended.
-    pub(crate) multis: Vec<u32>,
-    pub(crate) early: Vec<Early>,
-    pub(crate) appended: u64,
+    pub(crate) multis: Multis,
     /// Entries that an operation still used when they should have gone.
     pub(crate) leftovers: Vec<EntryId>,
     /// Entries that the NIC was told to unlink and that it has not answered for.
@@ -107,9 +104,7 @@ impl Core {
             parked: VecDeque::new(),
             parked_anew: false,
             turns: Turns::default(),
-            multis: Vec::new(),
-            early: Vec::new(),
-            appended: 0,
+            multis: Multis::default(),
             leftovers: Vec::new(),
             unlinking: Vec::new(),
             searches: 0,
@@ -468,7 +463,7 @@ impl Core {
     pub(crate) fn complete_receive(&mut self, room: &Room, message: &Message, length: u64, status: Status) {
         let status = if status == Status::Ok && message.full_length > length { Status::Truncated } else { status };
         if room.discard || (status == Status::Ok && !room.completion) {
-            self.leave_turn(&mut message.clone());
+            self.leave_turn(*message);
             return;
         }
         let completion = Completion {

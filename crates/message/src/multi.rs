@@ -85,6 +85,16 @@ pub(crate) struct Early {
     status: Status,
 }
 
+/// All multi-receives.
+#[derive(Debug, Default)]
+pub(crate) struct Multis {
+    /// Their slots.
+    slots: Vec<u32>,
+    early: Vec<Early>,
+    /// Entries that were appended for them.
+    appended: u64,
+}
+
 impl Multi {
     /// All that landed is known, and it is so much that the NIC has unlinked the entry.
     fn is_exhausted(&self) -> bool {
@@ -126,7 +136,7 @@ impl Core {
             token: None,
         };
         let (index, _) = self.requests.insert(Request::Multi(Box::new(multi)));
-        self.multis.push(index);
+        self.multis.slots.push(index);
         self.fence_passed(transport, index);
     }
 
@@ -150,7 +160,7 @@ impl Core {
         multi.under_way += 1;
         let status = if event.fail == FailType::Ok { Status::Ok } else { Status::Failed(event.fail) };
         let (appended, offset) = (multi.appended, event.start - multi.receive.buffer);
-        self.early.push(Early { appended, offset, index, message, start: event.start, status });
+        self.multis.early.push(Early { appended, offset, index, message, start: event.start, status });
         self.look_at_early(transport);
         if self.requests.tenant(index, generation).is_some() {
             self.go_on(transport, index);
@@ -162,10 +172,10 @@ impl Core {
     /// Looks at the messages whose turn it is: all that had matched before them, as far as that can be known, is here.
     fn look_at_early(&mut self, transport: &mut impl Transport) {
         loop {
-            let turns = |at: &usize| self.is_next(&self.early[*at]);
-            let next = (0..self.early.len()).filter(turns).min_by_key(|&at| (self.early[at].appended, self.early[at].offset));
+            let early = &self.multis.early;
+            let next = (0..early.len()).filter(|&at| self.is_next(&early[at])).min_by_key(|&at| (early[at].appended, early[at].offset));
             let Some(at) = next else { return };
-            let Early { index, message, start, status, appended, offset } = self.early.remove(at);
+            let Early { index, message, start, status, appended, offset } = self.multis.early.remove(at);
             let multi = self.multi_mut(index);
             multi.under_way -= 1;
             if multi.appended == appended {
@@ -191,7 +201,7 @@ impl Core {
         if early.status != Status::Ok {
             return true;
         }
-        self.multis.iter().all(|&index| {
+        self.multis.slots.iter().all(|&index| {
             let Some(Request::Multi(multi)) = self.requests.tenant(index, self.requests.generation(index)) else { return true };
             if index == early.index && multi.appended == early.appended {
                 return early.offset <= multi.seen;
@@ -313,8 +323,8 @@ impl Core {
             ..selector(Queue::Untagged, multi.receive.source, 0, 0)
         };
         let entry = transport.me_append(self.config.rails.first(), wire::PT_UNTAGGED, List::Priority, me);
-        self.appended += 1;
-        let appended = self.appended;
+        self.multis.appended += 1;
+        let appended = self.multis.appended;
         let multi = self.multi_mut(index);
         (multi.state, multi.appended) = (State::Open(entry), appended);
         self.look_at_early(transport);
@@ -374,7 +384,7 @@ impl Core {
             last.expect("a message has just exhausted the buffer").released = true;
         }
         self.requests.remove(index);
-        self.multis.retain(|&other| other != index);
+        self.multis.slots.retain(|&other| other != index);
     }
 
     /// See the head of this file.
@@ -391,8 +401,7 @@ impl Core {
                 && !self.find_home(transport, message)
             {
                 // Those behind it keep their buffers, and it needs another one.
-                let mut message = message;
-                self.leave_turn(&mut message);
+                let message = self.leave_turn(message);
                 self.parked.push_back(message);
             }
         }

@@ -70,6 +70,7 @@ impl Turns {
 
 impl Core {
     /// `message` is complete; it may wait for its turn. `multi`: the slot of the multi-receive that counts it.
+    #[inline]
     pub(crate) fn complete_in_turn(&mut self, message: &Message, completion: Completion, multi: Option<u32>) {
         if message.turn == 0 {
             self.tell(completion, multi);
@@ -80,12 +81,13 @@ impl Core {
     }
 
     /// Nobody waits for `message` any more, which may come whenever it does.
-    pub(crate) fn leave_turn(&mut self, message: &mut Message) {
+    #[inline]
+    pub(crate) fn leave_turn(&mut self, message: Message) -> Message {
         if message.turn != 0 {
-            self.turns.end(message, Done::Gone);
-            message.turn = 0;
+            self.turns.end(&message, Done::Gone);
             self.tell_turns(message.source);
         }
+        Message { turn: 0, ..message }
     }
 
     fn tell_turns(&mut self, source: ProcessId) {
@@ -96,6 +98,7 @@ impl Core {
         }
     }
 
+    #[inline]
     fn tell(&mut self, completion: Completion, multi: Option<u32>) {
         self.completions.push_back(completion);
         if let Some(index) = multi {

@@ -47,6 +47,19 @@ struct Outcome {
     out_of_turn: u64,
 }
 
+fn config(rendezvous: Rendezvous) -> MessageConfig {
+    MessageConfig {
+        protocol: Protocol::Openmpi,
+        rails: Rails::default(),
+        eager_limit: EAGER,
+        inject_limit: 0,
+        rendezvous,
+        overflow_block: 40,
+        overflow_blocks: 1,
+        max_portals_message: 20,
+    }
+}
+
 fn body(source: u64, number: u64, length: u64) -> Vec<u8> {
     (0..length).map(|index| (source * 89 + number * 31 + index) as u8).collect()
 }
@@ -198,16 +211,7 @@ fn every_message_reaches_a_multi_receive_once_and_whole() {
         let rendezvous = if seed % 2 == 0 { Rendezvous::Get } else { Rendezvous::Put };
         let case = Case {
             seed,
-            config: MessageConfig {
-                protocol: Protocol::Openmpi,
-                rails: Rails::default(),
-                eager_limit: EAGER,
-                inject_limit: 0,
-                rendezvous,
-                overflow_block: 40,
-                overflow_blocks: 1,
-                max_portals_message: 20,
-            },
+            config: config(rendezvous),
             min_free: [1, 10, 24, 50][seed as usize / 2 % 4],
             longest: [EAGER, 50][seed as usize / 8 % 2],
             messages: 120,
@@ -239,16 +243,7 @@ fn messages_of_one_source_are_complete_in_order() {
     for seed in 0..128 {
         let case = Case {
             seed,
-            config: MessageConfig {
-                protocol: Protocol::Openmpi,
-                rails: Rails::default(),
-                eager_limit: EAGER,
-                inject_limit: 0,
-                rendezvous: if seed % 2 == 0 { Rendezvous::Get } else { Rendezvous::Put },
-                overflow_block: 40,
-                overflow_blocks: 1,
-                max_portals_message: 20,
-            },
+            config: config(if seed % 2 == 0 { Rendezvous::Get } else { Rendezvous::Put }),
             min_free: 50,
             longest: [EAGER, 50][seed as usize / 2 % 2],
             messages: 120,
