@@ -247,8 +247,8 @@ def cases(programs: int = 400) -> list[Case]:
         ],
         # The provider does reads, writes and atomics by messages there.
         *[
-            Case(f"gateways_{name}_{compute}", f"{name}.c", options=("--machine", GATEWAYS, "--compute", compute), ranks=(4,), runners=narrows)
-            for name in ("rma_fence", "rma_atomic", "rma_lock", "rma_pscw", "rma_random")
+            Case(f"gateways_{name}_{compute}", f"{name}.c", arguments, options=("--machine", GATEWAYS, "--compute", compute), ranks=(4,), runners=narrows)
+            for name, arguments in (("rma_fence", ()), ("rma_atomic", ()), ("rma_lock", ()), ("rma_pscw", ()), ("rma_random", ("5",)))
             for compute in ("none", "measured")
         ],
         *[

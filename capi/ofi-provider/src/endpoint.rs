@@ -115,6 +115,11 @@ impl<T> Slots<T> {
         self.0.remove(u32::try_from(index).ok()?)
     }
 
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.entries().map(|(_, open)| open)
+    }
+
     /// Indices of those that `which` accepts.
     fn find(&self, which: impl Fn(&T) -> bool) -> impl Iterator<Item = u64> {
         self.0.entries().filter(move |(_, open)| which(open)).map(|(index, _)| u64::from(index))
@@ -204,7 +209,7 @@ impl Endpoint {
     }
 
     /// Takes every receive back, so that nothing more arrives in the program's memory.
-    pub fn close(mut self) {
+    pub fn close(mut self, shared: &mut Shared) {
         if let Some(messages) = &mut self.messages {
             let posted: Vec<u64> = self.operations.find(|open| matches!(open.kind, Kind::Receive | Kind::MultiReceive)).collect();
             for index in posted {
@@ -217,7 +222,7 @@ impl Endpoint {
             messages.close();
         }
         if let Some(one_sided) = self.one_sided.take() {
-            one_sided.close();
+            one_sided.close(shared);
         }
         self.port.close();
         // A message may still be on its way into a buffer of ours: such buffers stay.

@@ -15,7 +15,7 @@ use crate::emulated;
 use crate::endpoint::{Bound, Slots, entry};
 use crate::fi::{self, Errno};
 use crate::port::{Interface, Target, abi, charge_copy};
-use crate::queues::{Address, Entry, Origin, Shared};
+use crate::queues::{Address, End, Entry, Origin, Shared};
 use crate::regions::table_index;
 
 /// A place at the target: `struct fi_rma_iov`.
@@ -288,7 +288,8 @@ struct Open {
     length: u64,
     /// Success gives an entry; failure always does.
     report: bool,
-    counter: Option<u32>,
+    /// Its counter, and its number there.
+    counted: Option<(u32, u64)>,
     remaining: usize,
     fail: u32,
 }
@@ -354,7 +355,10 @@ impl OneSided {
     }
 
     /// Gives everything back. Operations under way end without anybody to tell; those behind a fence never start.
-    pub fn close(self) {
+    pub fn close(self, shared: &mut Shared) {
+        for open in self.open.iter() {
+            shared.end(open.counted, End::Uncounted);
+        }
         for handle in [self.put, self.inject, self.get] {
             self.interface.release(handle);
         }
@@ -388,13 +392,14 @@ impl OneSided {
         let (direction, counter) = if work.fetches() { (fi::READ, bound.read_counter) } else { (fi::WRITE, bound.write_counter) };
         let family = if operation.kind <= WRITE { fi::RMA } else { fi::ATOMIC };
         let selective = bound.tx_cq.is_some_and(|(_, selective)| selective);
+        let counted = shared.begin(counter);
         let index = self.open.insert(Open {
             peer: peer.process,
             context: operation.context as usize,
             flags: family | direction,
             length: total,
             report: operation.quiet == 0 && (!selective || operation.flags & fi::COMPLETION != 0),
-            counter,
+            counted,
             remaining: pieces.len(),
             fail: 0,
         });
@@ -410,7 +415,7 @@ impl OneSided {
         }
         let started = self.start(shared, index, peer, work, &pieces, inject);
         self.pieces = pieces;
-        started
+        started.inspect_err(|_| shared.end(counted, End::Uncounted))
     }
 
     /// Gives all pieces to Portals. An error says that the first one was refused, and then nothing is under way.
@@ -475,7 +480,7 @@ impl OneSided {
             return;
         }
         let Some(open) = self.open.remove(index) else { return };
-        shared.count(open.counter, open.fail == 0);
+        shared.end(open.counted, if open.fail == 0 { End::Success } else { End::Failure });
         if open.report || open.fail != 0 {
             let cq = bound.tx_cq.map(|(cq, _)| cq);
             let done = Entry { len: open.length as usize, ..entry(open.context, open.flags) };
@@ -498,9 +503,9 @@ impl OneSided {
                 return;
             }
             let Some(Deferred { to, index, work, pieces, memory, .. }) = self.deferred.remove(at) else { return };
-            let (context, flags, counter) = self.open.get(index).map_or((0, 0, None), |open| (open.context, open.flags, open.counter));
+            let (context, flags, counted) = self.open.get(index).map_or((0, 0, None), |open| (open.context, open.flags, open.counted));
             if let Err(err) = self.start(shared, index, to, work, &pieces, !memory.is_empty()) {
-                shared.count(counter, false);
+                shared.end(counted, End::Failure);
                 shared.push(bound.tx_cq.map(|(cq, _)| cq), Entry { err, ..entry(context, flags) }, Origin::Event);
             }
         }

@@ -202,7 +202,7 @@ impl State {
     pub fn close_endpoint(&mut self, index: u32) -> Result<(), Errno> {
         let endpoint = self.endpoints.remove(index)?;
         self.blocks[(endpoint.address.base / port::block_size()) as usize] = false;
-        endpoint.close();
+        endpoint.close(&mut self.shared);
         if self.endpoints.iter().next().is_none()
             && let Some(emulated) = self.shared.emulated.take()
         {
@@ -376,11 +376,11 @@ pub fn wait_counter(index: u32, threshold: u64, timeout_ms: c_int) -> Result<(),
     let waiter = Waiter::new();
     loop {
         let seen = *Poller::given_up();
-        let counter = *state().shared.counters.get(index)?;
-        if counter.value >= threshold {
+        let (value, failed) = state().shared.counters.get(index).map(|counter| (counter.value, counter.errors))?;
+        if value >= threshold {
             return Ok(());
         }
-        if counter.errors != errors {
+        if failed != errors {
             return Err(fi::EAVAIL);
         }
         let over = match take_events(Look::Wait(c_long::from(timeout_ms)), |shared| {
