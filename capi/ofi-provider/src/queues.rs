@@ -222,9 +222,9 @@ pub enum End {
 
 /// A counter.
 ///
-/// Successes of one-sided operations are counted in the order in which the operations were posted. libfabric asks for no
-/// order, but Intel MPI takes it that the first n of its operations are complete when the counter is n: while it waits
-/// for a slow get, it reads long accumulates of others with the same counter (`tests/mpi/rma_random.c`).
+/// Successes of one-sided operations are counted in the order in which the operations were posted. libfabric asks for
+/// no order, but Intel MPI takes it that the first n of its operations are complete when the counter is n: while it
+/// waits for a slow get, it reads long accumulates of others with the same counter (`tests/mpi/rma_random.c`).
 #[derive(Debug, Default)]
 pub struct Counter {
     /// Successes.
