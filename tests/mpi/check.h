@@ -14,7 +14,12 @@
 #include <string.h>
 
 static int rank, ranks;
+/* With CHECKS_OF_THREADS each thread counts its own. */
+#ifdef CHECKS_OF_THREADS
+static _Thread_local long long checks_made;
+#else
 static long long checks_made;
+#endif
 
 #define WORLD MPI_COMM_WORLD
 
@@ -48,7 +53,7 @@ static void fail_at(const char *file, int line, const char *what, const char *fo
             fail_at(__FILE__, __LINE__, #actual " == " #expected, "got %lld, expected %lld", actual_, expected_);   \
     } while (0)
 
-static void begin(int *argc, char ***argv)
+static inline void begin(int *argc, char ***argv)
 {
     MPI_Init(argc, argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

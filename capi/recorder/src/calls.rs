@@ -47,6 +47,7 @@ pub enum Shape {
     TestAll,
     TestAny,
     RequestFree,
+    Cancel,
     MatchedProbe {
         flag: bool,
     },

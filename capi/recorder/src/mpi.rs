@@ -95,6 +95,11 @@ pub fn integer(name: &CStr, handle: u64) -> i32 {
     value
 }
 
+/// Whether the request of a status was cancelled.
+pub fn was_cancelled(status: u64) -> bool {
+    integer(c"PMPI_Test_cancelled", status) != 0
+}
+
 /// Calls a function of MPI with six arguments, numbers or addresses.
 ///
 /// # Safety

@@ -123,11 +123,21 @@ impl Recorder {
                 self.complete(call, own, record, Some(call.words[4]), &mut indices.map(|index| index - first.min(index)));
             }
             Shape::RequestFree => {
-                // Nobody waits for it any more.
+                // Nobody waits for it any more. One that was to be cancelled has most likely not matched.
                 if let Some(open) = own.handles.first().and_then(|handle| self.open.remove(*handle)) {
                     self.wild -= usize::from(open.wild);
+                    if open.cancelled {
+                        self.cancelled(record, open.number);
+                    }
                 }
                 own.handles.first().map(|handle| self.persistent.remove(handle));
+            }
+            Shape::Cancel => {
+                if let Some(open) = self.open.get_mut(call.handle_at(call.words[0], 0)) {
+                    open.cancelled = true;
+                    self.wild += usize::from(!open.wild);
+                    open.wild = true;
+                }
             }
             Shape::MatchedProbe { flag } if !flag || call.output(3) != 0 => {
                 let communicator = self.communicator(call.handle(2), call.fortran).number;
@@ -276,7 +286,7 @@ impl Recorder {
     pub fn begin(&mut self, handle: u64, count: u32, wild: bool) -> u32 {
         let number = self.numbers(count);
         self.wild += usize::from(wild);
-        if let Some(before) = self.open.insert(handle, Open { number, count, wild }) {
+        if let Some(before) = self.open.insert(handle, Open { number, count, wild, cancelled: false }) {
             self.wild -= usize::from(before.wild);
         }
         number
@@ -312,7 +322,12 @@ impl Recorder {
             if open.wild {
                 self.wild -= 1;
                 if let Some(address) = statuses {
-                    let (peer, tag) = self.status(address, if dense { place } else { index });
+                    let place = if dense { place } else { index };
+                    if open.cancelled && mpi::was_cancelled(address.wrapping_add((place * self.constants.status_size) as u64)) {
+                        self.cancelled(record, open.number);
+                        continue;
+                    }
+                    let (peer, tag) = self.status(address, place);
                     self.output.put(&Record {
                         kind: Kind::Matched as u8,
                         request: open.number,
@@ -335,6 +350,10 @@ impl Recorder {
         if let Some(run) = run {
             self.wait(record, run);
         }
+    }
+
+    fn cancelled(&mut self, record: Record, request: u32) {
+        self.output.put(&Record { kind: Kind::Cancelled as u8, request, enter: record.enter, ..Record::default() });
     }
 
     pub fn wait(&mut self, record: Record, (first, count): (u32, u32)) {

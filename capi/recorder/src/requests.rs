@@ -74,8 +74,10 @@ pub struct Open {
     pub number: u32,
     /// Numbers that it stands for: two for a send with its receive.
     pub count: u32,
-    /// A receive from anybody or with any tag: the status is wanted.
+    /// A receive from anybody or with any tag, or one that the program has tried to cancel: the status is wanted.
     pub wild: bool,
+    /// The program has tried to cancel it.
+    pub cancelled: bool,
 }
 
 /// Places for requests that are found without a table.
@@ -91,7 +93,7 @@ pub struct Requests {
 
 impl Default for Requests {
     fn default() -> Self {
-        let nobody = (NO_HANDLE, Open { number: 0, count: 0, wild: false });
+        let nobody = (NO_HANDLE, Open { number: 0, count: 0, wild: false, cancelled: false });
         Requests { places: Box::new([nobody; PLACES]), others: Table::default() }
     }
 }
@@ -106,6 +108,12 @@ impl Requests {
     pub fn get(&self, handle: u64) -> Option<&Open> {
         let place = &self.places[Self::place(handle)];
         if place.0 == handle { Some(&place.1) } else { self.others.get(&handle) }
+    }
+
+    /// The request with a handle.
+    pub fn get_mut(&mut self, handle: u64) -> Option<&mut Open> {
+        let place = &mut self.places[Self::place(handle)];
+        if place.0 == handle { Some(&mut place.1) } else { self.others.get_mut(&handle) }
     }
 
     /// A new one; what had the handle before.

@@ -168,6 +168,10 @@ export! {
     mpi_request_free_ true false Shape::RequestFree;
     mpi_request_free_f08_ true false Shape::RequestFree;
     mpi_request_free_f08ts_ true false Shape::RequestFree;
+    MPI_Cancel false false Shape::Cancel;
+    mpi_cancel_ true false Shape::Cancel;
+    mpi_cancel_f08_ true false Shape::Cancel;
+    mpi_cancel_f08ts_ true false Shape::Cancel;
     MPI_Mprobe false false Shape::MatchedProbe { flag: false };
     mpi_mprobe_ true false Shape::MatchedProbe { flag: false };
     mpi_mprobe_f08_ true false Shape::MatchedProbe { flag: false };

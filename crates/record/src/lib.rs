@@ -58,11 +58,13 @@ pub enum Kind {
     Communicator,
     /// The next members (eight numbers of four bytes at the beginning of the record).
     Members,
+    /// A message with a `request` that was taken back (MPI_Cancel): it took no part in anything.
+    Cancelled,
 }
 
 impl Kind {
     /// All of them, from 1 on.
-    const ALL: [Kind; 13] = [
+    const ALL: [Kind; 14] = [
         Kind::Work,
         Kind::Send,
         Kind::Isend,
@@ -76,6 +78,7 @@ impl Kind {
         Kind::Root,
         Kind::Communicator,
         Kind::Members,
+        Kind::Cancelled,
     ];
 
     /// The kind with this number.

@@ -7,7 +7,7 @@ use crate::sequence::Sequence;
 use crate::spool::{Spool, Stored};
 use narrows_record::{ANY, FIRST, Header, Kind as Entry, Record, SIZE};
 use narrows_units::SimTime;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -64,12 +64,13 @@ pub fn merge(folder: &Path) -> Result<Recording, TraceError> {
             (false, true) => unfinished.push(rank),
             (false, false) => {}
         }
-        let matched = input.matched()?;
+        let (matched, cancelled) = input.later()?;
         let mut state = State {
             rank,
             sequence: Sequence::default(),
             requests: HashMap::new(),
             matched,
+            cancelled,
             local: HashMap::from([(0, Local::Members { number: 0, members: Vec::new() })]),
             root: 0,
         };
@@ -174,6 +175,8 @@ struct State {
     requests: HashMap<u32, u64>,
     /// Source and tag that receives with "any" got, by request.
     matched: HashMap<u32, (i32, i32)>,
+    /// Requests that were taken back.
+    cancelled: HashSet<u32>,
     local: HashMap<u16, Local>,
     root: u32,
 }
@@ -182,6 +185,9 @@ impl State {
     fn take(&mut self, entry: Entry, record: &Record, ranks: u32, spool: &mut Spool) -> Result<(), Refusal> {
         self.sequence.compute(SimTime::from_ns(u64::from(record.busy)));
         let rank = self.rank;
+        if matches!(entry, Entry::Isend | Entry::Ireceive) && self.cancelled.remove(&record.request) {
+            return Ok(());
+        }
         match entry {
             Entry::Work => self.sequence.compute(SimTime::from_ns(record.bytes)),
             Entry::Root => self.root = record.request,
@@ -231,7 +237,7 @@ impl State {
                     self.requests.insert(record.request, number);
                 }
             }
-            Entry::Matched | Entry::Communicator | Entry::Members => {}
+            Entry::Matched | Entry::Cancelled | Entry::Communicator | Entry::Members => {}
         }
         Ok(())
     }
@@ -323,18 +329,20 @@ impl Input {
         Ok(Some(bytes))
     }
 
-    /// A first pass: what receives with "any" got.
-    fn matched(&mut self) -> Result<HashMap<u32, (i32, i32)>, TraceError> {
-        let mut matched = HashMap::new();
+    /// A first pass: what receives with "any" got, and what was cancelled.
+    fn later(&mut self) -> Result<(HashMap<u32, (i32, i32)>, HashSet<u32>), TraceError> {
+        let (mut matched, mut cancelled) = (HashMap::new(), HashSet::new());
         while let Some(bytes) = self.next()? {
             let record = Record::from_bytes(&bytes);
             if record.kind == Entry::Matched as u8 {
                 matched.insert(record.request, (record.peer, record.tag));
+            } else if record.kind == Entry::Cancelled as u8 {
+                cancelled.insert(record.request);
             }
         }
         self.file.seek(SeekFrom::Start(FIRST as u64)).map_err(TraceError::file(&self.path))?;
         self.left = self.header.count;
-        Ok(matched)
+        Ok((matched, cancelled))
     }
 
     /// The members of a communicator, from the records that follow.

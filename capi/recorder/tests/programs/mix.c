@@ -55,6 +55,22 @@ int main(int argc, char **argv)
         counts[i] = 1, places[i] = i;
     MPI_Alltoallv(from, counts, places, MPI_DOUBLE, to, counts, places, MPI_DOUBLE, MPI_COMM_WORLD);
 
+    /* Nobody sends these: they are cancelled, with others that are not, or one alone, or freed. */
+    MPI_Request more[3];
+    MPI_Irecv(b, 1, MPI_INT, before, 77, MPI_COMM_WORLD, &more[0]);
+    MPI_Irecv(b, 1, MPI_INT, MPI_ANY_SOURCE, 78, MPI_COMM_WORLD, &more[1]);
+    MPI_Cancel(&more[0]);
+    MPI_Cancel(&more[1]);
+    MPI_Irecv(b, 1, MPI_INT, before, 79, MPI_COMM_WORLD, &more[2]);
+    MPI_Send(a, 1, MPI_INT, next, 79, MPI_COMM_WORLD);
+    MPI_Waitall(3, more, MPI_STATUSES_IGNORE);
+    MPI_Irecv(b, 1, MPI_INT, before, 80, MPI_COMM_WORLD, &more[0]);
+    MPI_Cancel(&more[0]);
+    MPI_Wait(&more[0], MPI_STATUS_IGNORE);
+    MPI_Irecv(b, 1, MPI_INT, before, 81, MPI_COMM_WORLD, &more[0]);
+    MPI_Cancel(&more[0]);
+    MPI_Request_free(&more[0]);
+
     MPI_Ibcast(a, 7, MPI_DOUBLE, 1, MPI_COMM_WORLD, &one);
     while (!flag)
         MPI_Test(&one, &flag, MPI_STATUS_IGNORE);
