@@ -37,6 +37,14 @@ pub enum Shape {
     SendReceiveReplace,
     SendInit,
     ReceiveInit,
+    /// `MPI_Psend_init` and `MPI_Precv_init`.
+    PartitionedInit {
+        receive: bool,
+    },
+    /// Parts of a partitioned send may go.
+    PartsReady {
+        which: Parts,
+    },
     Start,
     StartAll,
     Wait,
@@ -79,6 +87,16 @@ pub enum Shape {
     TypeFree,
     /// Its time is no computing, that is all.
     Other,
+}
+
+/// Which parts of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parts {
+    One,
+    /// From the first argument to the second.
+    Range,
+    /// As many as the first argument says.
+    List,
 }
 
 /// How a collective is called.

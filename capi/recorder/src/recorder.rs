@@ -1,6 +1,6 @@
 //! What was called, as records: messages, requests, communicators and types. `collectives.rs` has the rest.
 
-use crate::calls::{Call, Scratch, Shape};
+use crate::calls::{Call, Parts, Scratch, Shape};
 use crate::clock::{self, now};
 use crate::mpi::{self, UNDEFINED};
 use crate::output::Output;
@@ -8,6 +8,9 @@ use crate::requests::{NO_HANDLE, Open, Persistent, Requests, Step, Table, Templa
 use narrows_mpilib::{Constants, Flavor};
 use narrows_record::{ANY, Kind, MEMBERS, Record};
 use std::ffi::CStr;
+
+/// Tells tags of partitioned messages from those of others, which they never meet.
+const PARTITIONED: i32 = 1 << 29;
 
 /// A communicator in this rank.
 #[derive(Clone, Copy)]
@@ -103,6 +106,23 @@ impl Recorder {
                 let (bytes, peer, tag, communicator) = self.envelope(call, [1, 2, 3, 4, 5]);
                 let template = Template { receive: call.shape == Shape::ReceiveInit, bytes, peer, tag, communicator };
                 self.persistent.insert(call.handle_at(call.words[6], 0), Persistent::Message(template));
+            }
+            Shape::PartitionedInit { receive } => {
+                let parts = call.int(1).max(0);
+                // SAFETY: Fortran passes the address of a count of 64 bits, whatever other calls take.
+                let count = if call.fortran { unsafe { *(call.words[2] as *const u64) } } else { call.words[2] };
+                let bytes = count.saturating_mul(parts as u64).saturating_mul(self.size_of(call.handle(3), call.fortran));
+                let communicator = self.communicator(call.handle(6), call.fortran).number;
+                let template = Template { receive, bytes, peer: call.int(4), tag: call.int(5) ^ PARTITIONED, communicator };
+                self.persistent.insert(call.handle_at(call.words[8], 0), Persistent::Partitioned { template, parts, left: 0 });
+            }
+            Shape::PartsReady { which } => {
+                let (ready, request) = match which {
+                    Parts::One => (1, 1),
+                    Parts::Range => (call.int(1) - call.int(0) + 1, 2),
+                    Parts::List => (call.int(0), 2),
+                };
+                self.ready(call.handle(request), ready, record);
             }
             Shape::Start => self.start(call.handle_at(call.words[0], 0), record),
             Shape::StartAll => {
@@ -248,8 +268,25 @@ impl Recorder {
         match self.persistent.get(&handle).cloned() {
             Some(Persistent::Message(template)) if template.receive => self.post(handle, template, record),
             Some(Persistent::Message(template)) if template.peer >= 0 => self.begin_all(handle, &[Step::Message(template)], record),
+            Some(Persistent::Partitioned { template, .. }) if template.receive => self.post(handle, template, record),
+            Some(Persistent::Partitioned { template, parts, .. }) if template.peer >= 0 => {
+                self.begin(handle, 1, false);
+                self.persistent.insert(handle, Persistent::Partitioned { template, parts, left: parts });
+                self.ready(handle, 0, record);
+            }
             Some(Persistent::Steps(steps)) => self.begin_all(handle, &steps, record),
             _ => {}
+        }
+    }
+
+    /// So many parts of a partitioned send may go. It is one message, when the last of them may.
+    fn ready(&mut self, handle: u64, parts: i32, record: Record) {
+        let Some(Open { number: request, .. }) = self.open.get(handle).copied() else { return };
+        let Some(Persistent::Partitioned { template, left, .. }) = self.persistent.get_mut(&handle) else { return };
+        *left -= parts;
+        if *left == 0 {
+            let Template { bytes, peer, tag, communicator, .. } = *template;
+            self.put(Record { kind: Kind::Isend as u8, bytes, peer, tag, communicator, request, ..record });
         }
     }
 

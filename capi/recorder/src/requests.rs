@@ -63,6 +63,8 @@ pub enum Step {
 pub enum Persistent {
     /// A message.
     Message(Template),
+    /// A message in parts; how many there are, and how many of those of a send that has begun may not go yet.
+    Partitioned { template: Template, parts: i32, left: i32 },
     /// A collective.
     Steps(Vec<Step>),
 }

@@ -3,7 +3,7 @@
 //! Every function has as many parameters as the longest one, all of the size of an address: no MPI function has others,
 //! a program passes them in registers and on the stack, and what it did not pass is passed on unread.
 
-use crate::calls::{ARGUMENTS, Call, Kinds, Maker, Real, Shape, Which, around};
+use crate::calls::{ARGUMENTS, Call, Kinds, Maker, Parts, Real, Shape, Which, around};
 use std::ffi::CStr;
 
 macro_rules! export {
@@ -124,6 +124,30 @@ export! {
     mpi_recv_init_ true false Shape::ReceiveInit;
     mpi_recv_init_f08_ true false Shape::ReceiveInit;
     mpi_recv_init_f08ts_ true false Shape::ReceiveInit;
+    MPI_Psend_init false false Shape::PartitionedInit { receive: false };
+    mpi_psend_init_ true false Shape::PartitionedInit { receive: false };
+    mpi_psend_init_f08_ true false Shape::PartitionedInit { receive: false };
+    mpi_psend_init_f08ts_ true false Shape::PartitionedInit { receive: false };
+    MPI_Precv_init false false Shape::PartitionedInit { receive: true };
+    mpi_precv_init_ true false Shape::PartitionedInit { receive: true };
+    mpi_precv_init_f08_ true false Shape::PartitionedInit { receive: true };
+    mpi_precv_init_f08ts_ true false Shape::PartitionedInit { receive: true };
+    MPI_Pready false false Shape::PartsReady { which: Parts::One };
+    mpi_pready_ true false Shape::PartsReady { which: Parts::One };
+    mpi_pready_f08_ true false Shape::PartsReady { which: Parts::One };
+    mpi_pready_f08ts_ true false Shape::PartsReady { which: Parts::One };
+    MPI_Pready_range false false Shape::PartsReady { which: Parts::Range };
+    mpi_pready_range_ true false Shape::PartsReady { which: Parts::Range };
+    mpi_pready_range_f08_ true false Shape::PartsReady { which: Parts::Range };
+    mpi_pready_range_f08ts_ true false Shape::PartsReady { which: Parts::Range };
+    MPI_Pready_list false false Shape::PartsReady { which: Parts::List };
+    mpi_pready_list_ true false Shape::PartsReady { which: Parts::List };
+    mpi_pready_list_f08_ true false Shape::PartsReady { which: Parts::List };
+    mpi_pready_list_f08ts_ true false Shape::PartsReady { which: Parts::List };
+    MPI_Parrived false false Shape::Other;
+    mpi_parrived_ true false Shape::Other;
+    mpi_parrived_f08_ true false Shape::Other;
+    mpi_parrived_f08ts_ true false Shape::Other;
     MPI_Start false false Shape::Start;
     mpi_start_ true false Shape::Start;
     mpi_start_f08_ true false Shape::Start;

@@ -1,4 +1,4 @@
-/* Neighbours, matched receives, and with MPI 4 persistent collectives and MPI_Isendrecv, on 4 ranks. */
+/* Neighbours, matched receives, and with MPI 4 persistent collectives, MPI_Isendrecv and partitioned messages, on 4 ranks. */
 #include <mpi.h>
 
 int main(int argc, char **argv)
@@ -40,6 +40,22 @@ int main(int argc, char **argv)
     MPI_Neighbor_alltoall_init(a, 2, MPI_DOUBLE, b, 2, MPI_DOUBLE, graph, MPI_INFO_NULL, &two[1]);
     for (int i = 0; i < 2; i++) {
         MPI_Startall(2, two);
+        MPI_Waitall(2, two, MPI_STATUSES_IGNORE);
+    }
+    MPI_Request_free(&two[0]);
+    MPI_Request_free(&two[1]);
+
+    /* In four parts, received in two; a message with the same tag is another one. */
+    int some[2] = {2, 0};
+    MPI_Psend_init(a, 4, 3, MPI_DOUBLE, next, 6, MPI_COMM_WORLD, MPI_INFO_NULL, &two[0]);
+    MPI_Precv_init(b, 2, 6, MPI_DOUBLE, before, 6, MPI_COMM_WORLD, MPI_INFO_NULL, &two[1]);
+    for (int i = 0; i < 2; i++) {
+        MPI_Startall(2, two);
+        MPI_Pready_list(2, some, two[0]);
+        MPI_Send(a + 32, 1, MPI_INT, next, 6, MPI_COMM_WORLD);
+        MPI_Recv(b + 32, 1, MPI_INT, before, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Pready_range(1, 1, two[0]);
+        MPI_Pready(3, two[0]);
         MPI_Waitall(2, two, MPI_STATUSES_IGNORE);
     }
     MPI_Request_free(&two[0]);
