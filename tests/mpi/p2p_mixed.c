@@ -1,7 +1,7 @@
 /* Random messages and collectives from one seed (an argument gives another one), all under way at a time: point-to-point of
- * all kinds, blocking or not, over several communicators, with derived types on either side, received by exact or any source,
- * early or late; collectives of all kinds between them; and all of it completed in any way. Every rank knows what everybody
- * does, so every byte is checked, and so are the gaps of types.
+ * all kinds, blocking or not, over several communicators, with derived types on either side, received by exact or any
+ * source, early or late; collectives of all kinds between them; and all of it completed in any way. Every rank knows
+ * what everybody does, so every byte is checked, and so are the gaps of types.
  *
  * A second argument: how many threads of each rank do so at the same time, each with communicators of its own. */
 #define CHECKS_OF_THREADS

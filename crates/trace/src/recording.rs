@@ -64,13 +64,12 @@ pub fn merge(folder: &Path) -> Result<Recording, TraceError> {
             (false, true) => unfinished.push(rank),
             (false, false) => {}
         }
-        let (matched, cancelled) = input.later()?;
+        let later = input.later()?;
         let mut state = State {
             rank,
             sequence: Sequence::default(),
             requests: HashMap::new(),
-            matched,
-            cancelled,
+            later,
             local: HashMap::from([(0, Local::Members { number: 0, members: Vec::new() })]),
             root: 0,
         };
@@ -168,15 +167,21 @@ impl From<TraceError> for Refusal {
     }
 }
 
+/// What is known of requests only when they are over.
+#[derive(Default)]
+struct Later {
+    /// Source and tag that receives with "any" got.
+    matched: HashMap<u32, (i32, i32)>,
+    /// Those that were taken back.
+    cancelled: HashSet<u32>,
+}
+
 struct State {
     rank: u32,
     sequence: Sequence,
     /// Operation of each open request.
     requests: HashMap<u32, u64>,
-    /// Source and tag that receives with "any" got, by request.
-    matched: HashMap<u32, (i32, i32)>,
-    /// Requests that were taken back.
-    cancelled: HashSet<u32>,
+    later: Later,
     local: HashMap<u16, Local>,
     root: u32,
 }
@@ -185,7 +190,7 @@ impl State {
     fn take(&mut self, entry: Entry, record: &Record, ranks: u32, spool: &mut Spool) -> Result<(), Refusal> {
         self.sequence.compute(SimTime::from_ns(u64::from(record.busy)));
         let rank = self.rank;
-        if matches!(entry, Entry::Isend | Entry::Ireceive) && self.cancelled.remove(&record.request) {
+        if matches!(entry, Entry::Isend | Entry::Ireceive) && self.later.cancelled.remove(&record.request) {
             return Ok(());
         }
         match entry {
@@ -205,7 +210,7 @@ impl State {
                 self.sequence.call(rank, spool, kind)?;
             }
             Entry::Ireceive => {
-                let (peer, tag) = self.matched.remove(&record.request).unwrap_or((ANY, ANY));
+                let (peer, tag) = self.later.matched.remove(&record.request).unwrap_or((ANY, ANY));
                 // What was not "any" stays; what is not known stays "any".
                 let peer = if record.peer == ANY { peer } else { record.peer };
                 let tag = if record.tag == ANY { tag } else { record.tag };
@@ -329,20 +334,20 @@ impl Input {
         Ok(Some(bytes))
     }
 
-    /// A first pass: what receives with "any" got, and what was cancelled.
-    fn later(&mut self) -> Result<(HashMap<u32, (i32, i32)>, HashSet<u32>), TraceError> {
-        let (mut matched, mut cancelled) = (HashMap::new(), HashSet::new());
+    /// A first pass.
+    fn later(&mut self) -> Result<Later, TraceError> {
+        let mut later = Later::default();
         while let Some(bytes) = self.next()? {
             let record = Record::from_bytes(&bytes);
             if record.kind == Entry::Matched as u8 {
-                matched.insert(record.request, (record.peer, record.tag));
+                later.matched.insert(record.request, (record.peer, record.tag));
             } else if record.kind == Entry::Cancelled as u8 {
-                cancelled.insert(record.request);
+                later.cancelled.insert(record.request);
             }
         }
         self.file.seek(SeekFrom::Start(FIRST as u64)).map_err(TraceError::file(&self.path))?;
         self.left = self.header.count;
-        Ok((matched, cancelled))
+        Ok(later)
     }
 
     /// The members of a communicator, from the records that follow.
