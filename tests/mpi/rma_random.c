@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 enum { SLICE = 160000, BATCHES = 24, MOST = 4, LONGEST = 100000 };
-enum way { LOCK_ALL, LOCK, FENCE, WAYS };
+enum way { LOCK_ALL, LOCK, FENCE, SOME, WAYS };
 enum kind { PUT, GET, PUT_STRIDED, GET_STRIDED, RPUT, RGET, SUM, FETCH_SUM, ONE_SUM, SWAP, KINDS };
 
 struct operation {
@@ -20,6 +20,8 @@ static long long draws;
 static char **shadow; /* by target: what is in my slice there */
 static char *memory;
 static MPI_Win win;
+static MPI_Group world;
+static uint64_t batches;
 
 static uint64_t draw(uint64_t below)
 {
@@ -79,8 +81,9 @@ static void begin_operation(struct operation *op, enum way way)
     MPI_Datatype type = MPI_BYTE;
     MPI_Request request;
     int length = op->length, target = op->target, blocks = length / op->stride;
-    /* In a fence epoch there is no request that could be waited for. */
-    enum kind kind = way == FENCE && op->kind == RPUT ? PUT : way == FENCE && op->kind == RGET ? GET : op->kind;
+    /* With active targets there is no request that could be waited for. */
+    int active = way == FENCE || way == SOME;
+    enum kind kind = active && op->kind == RPUT ? PUT : active && op->kind == RGET ? GET : op->kind;
     if (kind == PUT_STRIDED || kind == GET_STRIDED) {
         MPI_Type_vector(blocks, op->block, op->stride, MPI_BYTE, &type);
         MPI_Type_commit(&type);
@@ -186,15 +189,42 @@ static void do_something_else(void)
     }
 }
 
+/* Whether a rank has another one for a target, in general active target synchronisation. */
+static int reaches(int from, int to)
+{
+    return (int)(mix(seed ^ 0x77, batches, (uint64_t)(from * 64 + to)) % 2);
+}
+
+static MPI_Group group_of(int targets)
+{
+    int members[64], count = 0;
+    MPI_Group group;
+    for (int i = 0; i < ranks; i++)
+        if (targets ? reaches(rank, i) : reaches(i, rank))
+            members[count++] = i;
+    MPI_Group_incl(world, count, members, &group);
+    return group;
+}
+
 static void batch(enum way way)
 {
     struct operation some[MOST];
-    int count = 0, wanted = 1 + (int)draw(MOST), target = (int)draw((uint64_t)ranks);
+    MPI_Group sources = MPI_GROUP_NULL, targets = MPI_GROUP_NULL;
+    int count = 0, wanted = 1 + (int)draw(MOST), target = (int)draw((uint64_t)ranks), ended = 0;
+    batches++;
+    if (way == SOME) {
+        /* MPICH stands still when epochs of changing groups follow each other, natively too. */
+        MPI_Barrier(WORLD);
+        sources = group_of(0);
+        targets = group_of(1);
+        MPI_Win_post(sources, 0, win);
+        MPI_Win_start(targets, 0, win);
+    }
     if (way == LOCK)
         MPI_Win_lock(draw(2) ? MPI_LOCK_SHARED : MPI_LOCK_EXCLUSIVE, target, 0, win);
     for (int i = 0; i < wanted; i++) {
         struct operation op = plan();
-        int alone = 1;
+        int alone = way != SOME || reaches(rank, op.target);
         /* Open MPI 4.1 crashes in a compare-and-swap on a window of one rank. */
         if (op.kind == SWAP && ranks == 1)
             op.kind = ONE_SUM;
@@ -215,7 +245,16 @@ static void batch(enum way way)
         MPI_Win_unlock(target, win);
     else if (way == FENCE)
         MPI_Win_fence(0, win);
-    else if (draw(2))
+    else if (way == SOME) {
+        MPI_Win_complete(win);
+        if (draw(2))
+            MPI_Win_wait(win);
+        else
+            while (!ended)
+                MPI_Win_test(win, &ended);
+        MPI_Group_free(&sources);
+        MPI_Group_free(&targets);
+    } else if (draw(2))
         MPI_Win_flush_all(win);
     else
         for (int i = 0; i < count; i++)
@@ -228,6 +267,7 @@ int main(int argc, char **argv)
 {
     seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
     begin(&argc, &argv);
+    MPI_Comm_group(WORLD, &world);
     size_t bytes = (size_t)ranks * SLICE;
     shadow = allocate((size_t)ranks * sizeof *shadow);
     for (int i = 0; i < ranks; i++)
@@ -267,5 +307,6 @@ int main(int argc, char **argv)
         MPI_Win_unlock(rank, win);
         MPI_Win_free(&win);
     }
+    MPI_Group_free(&world);
     return finish("rma_random");
 }

@@ -98,6 +98,10 @@ def cases(programs: int = 400) -> list[Case]:
         Case("p2p_random", "p2p_random.c"),
         Case("p2p_mixed", "p2p_mixed.c", ("1",), ranks=(2, 4, 16)),
         Case("flow_p2p_mixed", "p2p_mixed.c", ("2",), options=("--network", "flow", "--compute", "measured", "--ppn", "2"), ranks=(5,), runners=narrows),
+        *[
+            Case(f"threads_mixed_{compute}", "p2p_mixed.c", ("4", "3"), options=("--compute", compute), ranks=(3,), runners=narrows)
+            for compute in ("none", "measured")
+        ],
         Case("loggp_p2p_mixed", "p2p_mixed.c", ("3",), options=("--network", "loggp", "--compute", "none"), ranks=(16,), runners=narrows),
         Case("p2p_order", "p2p_order.c"),
         # NICs that look at a message when all of it is there: a short one may be there first.
