@@ -49,6 +49,27 @@ int main(int argc, char **argv) {
         large[MANY / 2] = 1;
         MPI_Wait(&request, MPI_STATUS_IGNORE);
     }
+    // MPI libraries give several sends that are over at once the same handle; these stand elsewhere when they are waited for.
+    MPI_Request both[2];
+    int sent[2] = {rank, rank};
+    if (is(argc, argv, "moved") || is(argc, argv, "other")) {
+        for (int i = 0; i < 2; i++) {
+            MPI_Isend(&sent[i], 1, MPI_INT, other, i, MPI_COMM_WORLD, &request);
+            both[i] = request;
+        }
+        request = MPI_REQUEST_NULL;
+        if (is(argc, argv, "other")) {
+            // In another order: this fits.
+            MPI_Wait(&both[1], MPI_STATUS_IGNORE);
+            sent[1] = -1;
+            MPI_Wait(&both[0], MPI_STATUS_IGNORE);
+        } else {
+            sent[1] = -1;
+            MPI_Waitall(2, both, MPI_STATUSES_IGNORE);
+        }
+        for (int i = 0; i < 2; i++)
+            MPI_Recv(got, 1, MPI_INT, other, i, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
     MPI_Type_free(&column);
     free(large);
     MPI_Finalize();

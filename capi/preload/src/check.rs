@@ -620,7 +620,7 @@ impl State {
             }
             Shape::RequestFree => {
                 for &(handle, address) in &own.handles {
-                    self.frees(handle, address);
+                    self.frees(own.thread, handle, address);
                 }
             }
             Shape::MatchedProbe { flag } => {

@@ -12,6 +12,8 @@ pub(super) struct Open {
     pub(super) number: u32,
     /// Where the program keeps the handle: libraries give several requests that are over at once the same one.
     pub(super) address: u64,
+    /// The thread that has made it.
+    pub(super) thread: u32,
     pub(super) communicator: u32,
     /// A receive whose source or tag is not known yet.
     pub(super) wild: bool,
@@ -34,11 +36,11 @@ impl State {
             messages.extend(self.message(id, own, receive, Mode::Nonblocking, at));
         }
         let (handle, address) = own.handle_at(Handle::Request, at, 0);
-        self.opens(handle, address, &messages);
+        self.opens(handle, address, own.thread, &messages);
     }
 
     /// Messages are under way, with one handle.
-    pub(super) fn opens(&mut self, handle: u64, address: u64, messages: &[Message]) {
+    fn opens(&mut self, handle: u64, address: u64, thread: u32, messages: &[Message]) {
         let Some(first) = messages.first() else { return };
         let mut wild = false;
         let mut kept = None;
@@ -50,6 +52,7 @@ impl State {
         self.requests.entry(handle).or_default().push(Open {
             number: first.request,
             address,
+            thread,
             communicator: first.communicator,
             wild,
             sum: kept,
@@ -68,6 +71,7 @@ impl State {
         self.requests.entry(handle).or_default().push(Open {
             number,
             address,
+            thread: own.thread,
             communicator: UNKNOWN,
             wild: false,
             sum: None,
@@ -88,6 +92,7 @@ impl State {
         self.requests.entry(handle).or_default().push(Open {
             number: 0,
             address,
+            thread: own.thread,
             communicator: message.as_ref().map_or(UNKNOWN, |message| message.communicator),
             wild: false,
             sum: None,
@@ -120,14 +125,40 @@ impl State {
         }
     }
 
-    /// Which of the requests with a handle: that whose handle stands there, or the first.
-    pub(super) fn which(open: &[Open], address: u64) -> usize {
-        open.iter().position(|open| open.address == address).unwrap_or(0)
+    /// Which of the requests with a handle a call ends that has the handle at `address`, and whether that is sure: the
+    /// last one whose handle was put there. A program may have moved its handles: if the call has as many of them
+    /// (`given`) as the thread has made, they are in the order in which they were made, and this one is behind `before`
+    /// others.
+    fn which(open: &[Open], address: u64, thread: u32, place: impl FnOnce() -> (usize, usize)) -> (usize, bool) {
+        if let [_] = open {
+            return (0, true);
+        }
+        if let Some(at) = open.iter().rposition(|open| open.address == address) {
+            return (at, true);
+        }
+        let (given, before) = place();
+        let active = || open.iter().enumerate().filter(|(_, open)| open.active).map(|(at, _)| at);
+        let own = || active().filter(|&at| open[at].thread == thread);
+        let (count, chosen) = match own().count() {
+            0 => (active().count(), active().nth(before)),
+            count => (count, own().nth(before)),
+        };
+        (chosen.or(active().next()).unwrap_or(0), count == given)
+    }
+
+    /// It is not known which of these requests is over: none of them says anything any more of its buffer.
+    fn forget(&mut self, handle: u64) {
+        let mut over = Vec::new();
+        for open in self.requests.get_mut(&handle).into_iter().flatten().filter(|open| open.active && open.persistent.is_none()) {
+            open.sum = None;
+            over.extend(open.number..open.number + std::mem::take(&mut open.count));
+        }
+        over.into_iter().for_each(|request| self.tell(&Fact::Ended { request }));
     }
 
     pub(super) fn find(&mut self, handle: u64, address: u64) -> Option<&mut Open> {
         let open = self.requests.get_mut(&handle)?;
-        let at = Self::which(open, address);
+        let at = open.iter().rposition(|open| open.address == address).unwrap_or(0);
         open.get_mut(at)
     }
 
@@ -140,12 +171,13 @@ impl State {
         let which = if !good && several { Which::All } else { which };
         // Fortran counts from 1.
         let first = i32::from(own.fortran);
+        let mut ended = vec![false; own.handles.len()];
         match which {
-            Which::All => (0..own.handles.len()).for_each(|index| self.over(own, index, statuses, index, good)),
+            Which::All => (0..own.handles.len()).for_each(|index| self.over(own, index, (statuses, index, good), &mut ended)),
             Which::Any(at) => {
                 let index = own.output(at) - first;
                 if index >= 0 {
-                    self.over(own, index as usize, statuses, 0, good);
+                    self.over(own, index as usize, (statuses, 0, good), &mut ended);
                 }
             }
             Which::Some(count, indices) => {
@@ -153,17 +185,26 @@ impl State {
                     // SAFETY: the call has written so many indices.
                     let index = unsafe { *(own.words[usize::from(indices)] as *const i32).add(place) } - first;
                     if index >= 0 {
-                        self.over(own, index as usize, statuses, place, good);
+                        self.over(own, index as usize, (statuses, place, good), &mut ended);
                     }
                 }
             }
         }
     }
 
-    pub(super) fn over(&mut self, own: &Scratch, index: usize, statuses: u8, place: usize, good: bool) {
+    /// One of the requests of a call is over, behind those that have `ended` in it.
+    fn over(&mut self, own: &Scratch, index: usize, (statuses, place, good): (u8, usize, bool), ended: &mut [bool]) {
         let Some(&(handle, address)) = own.handles.get(index) else { return };
+        let Some(list) = self.requests.get(&handle) else { return };
+        let (at, sure) = Self::which(list, address, own.thread, || {
+            let same = |range: std::ops::Range<usize>| range.filter(|&other| own.handles[other].0 == handle && !ended[other]).count();
+            (same(0..own.handles.len()), same(0..index))
+        });
+        ended[index] = true;
+        if !sure {
+            self.forget(handle);
+        }
         let Some(list) = self.requests.get_mut(&handle) else { return };
-        let at = Self::which(list, address);
         let Some(open) = list.get_mut(at).filter(|open| open.active) else { return };
         let (number, count, communicator) = (open.number, open.count, open.communicator);
         let wild = std::mem::take(&mut open.wild);
@@ -177,7 +218,7 @@ impl State {
         }
         if wild {
             self.wild -= 1;
-            let status = good.then(|| own.status(statuses, place, self.constants));
+            let status = (good && sure).then(|| own.status(statuses, place, self.constants));
             self.matched(number, communicator, status);
         }
         if let Some((pieces, before)) = kept {
@@ -194,12 +235,13 @@ impl State {
         }
     }
 
-    pub(super) fn frees(&mut self, handle: u64, address: u64) {
-        let Some(list) = self.requests.get_mut(&handle) else { return };
-        let at = Self::which(list, address);
-        if at >= list.len() {
-            return;
+    pub(super) fn frees(&mut self, thread: u32, handle: u64, address: u64) {
+        let Some(list) = self.requests.get(&handle) else { return };
+        let (at, sure) = Self::which(list, address, thread, || (1, 0));
+        if !sure {
+            self.forget(handle);
         }
+        let Some(list) = self.requests.get_mut(&handle).filter(|list| at < list.len()) else { return };
         let open = list.remove(at);
         if list.is_empty() {
             self.requests.remove(&handle);
