@@ -49,7 +49,7 @@ int main(int argc, char **argv) {
         large[MANY / 2] = 1;
         MPI_Wait(&request, MPI_STATUS_IGNORE);
     }
-    // MPI libraries give several sends that are over at once the same handle; these stand elsewhere when they are waited for.
+    // MPICH gives sends that are over at once the same handle; these stand elsewhere when they are waited for.
     MPI_Request both[2];
     int sent[2] = {rank, rank};
     if (is(argc, argv, "moved") || is(argc, argv, "other")) {
