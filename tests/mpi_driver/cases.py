@@ -102,6 +102,7 @@ def cases(programs: int = 400) -> list[Case]:
             Case(f"threads_mixed_{compute}", "p2p_mixed.c", ("4", "3"), options=("--compute", compute), ranks=(3,), runners=narrows)
             for compute in ("none", "measured")
         ],
+        Case("rendezvous_p2p_mixed", "p2p_mixed.c", ("5",), options=("--set", "message.eager_limit=0 B", "--set", "message.inject_limit=0 B"), ranks=(4,), runners=narrows),
         Case("loggp_p2p_mixed", "p2p_mixed.c", ("3",), options=("--network", "loggp", "--compute", "none"), ranks=(16,), runners=narrows),
         Case("p2p_order", "p2p_order.c"),
         # NICs that look at a message when all of it is there: a short one may be there first.
@@ -239,6 +240,8 @@ def cases(programs: int = 400) -> list[Case]:
                 ("rma_random_measured", "5", ("--compute", "measured")),
                 ("flow_rma_random", "22", ("--network", "flow", "--compute", "none")),
                 ("loggp_rma_random", "6", ("--network", "loggp", "--compute", "none")),
+                # All messages are announced.
+                ("rendezvous_rma_random", "1", ("--set", "message.eager_limit=0 B", "--set", "message.inject_limit=0 B", "--compute", "none")),
             )
         ],
         # Over messages the sleeping target answers when it wakes.

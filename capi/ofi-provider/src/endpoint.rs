@@ -13,6 +13,10 @@ use crate::port::{self, Port, abi::FullEvent, abi::Handle, charge_copy};
 use crate::queues::{Address, Entry, Origin, Shared};
 use crate::rma::{self, OneSided};
 
+/// Messages that are injected whatever the limit is, bytes: our own choice. Intel MPI does not ask for the limit before
+/// it injects 32 bytes in one-sided operations.
+const LEAST_INJECT: u64 = 64;
+
 /// One send, receive or peek: `struct nw_operation` in C.
 #[repr(C)]
 pub struct Operation {
@@ -272,18 +276,21 @@ impl Endpoint {
         let regions = operation.regions();
         let length: u64 = regions.iter().map(|region| region.iov_len as u64).sum();
         let inject = operation.flags & fi::INJECT != 0;
-        if inject && length > self.inject_size {
+        if inject && length > self.inject_size.max(LEAST_INJECT) {
             return Err(fi::EMSGSIZE);
         }
+        // Beyond the limit it is a message like others, but for its buffer.
+        let copied = inject && length > self.inject_size;
+        let inject = inject && !copied;
         let quiet = operation.quiet != 0;
         let selective = self.bound.tx_cq.is_some_and(|(_, selective)| selective);
         let report = !quiet && (!selective || operation.flags & fi::COMPLETION != 0);
         let mut bounce = None;
         let buffer = match regions {
             [] => 0,
-            [one] => one.iov_base as u64,
-            several => {
-                let memory = gather(several);
+            [one] if !copied => one.iov_base as u64,
+            regions => {
+                let memory = gather(regions);
                 charge_copy(length);
                 bounce.insert(Bounce { memory, regions: Vec::new() }).memory.as_ptr() as u64
             }
