@@ -445,7 +445,12 @@ impl Endpoint {
         let messages = self.messages.as_mut().ok_or(fi::EOPBADSTATE)?;
         let cancelled = posted.into_iter().any(|(index, queue)| messages.cancel(queue, index));
         self.drain(shared);
-        if cancelled { Ok(()) } else { Err(fi::ENOENT) }
+        if !cancelled {
+            return Err(fi::ENOENT);
+        }
+        // Its entry is for whichever thread looks.
+        port::after_look(true);
+        Ok(())
     }
 
     /// Reads, writes, atomics.

@@ -233,8 +233,13 @@ impl State {
 
     /// Runs an operation of an endpoint.
     pub fn with_endpoint<R>(&mut self, index: u32, work: impl FnOnce(&mut Endpoint, &mut Shared) -> Result<R, Errno>) -> Result<R, Errno> {
+        let before = self.shared.news;
         let result = work(self.endpoints.get_mut(index)?, &mut self.shared);
         self.update_expectation();
+        if self.shared.news != before {
+            // What is over at once another thread may wait for: it looks for all of them.
+            port::after_look(true);
+        }
         result
     }
 
