@@ -104,6 +104,8 @@ def cases(programs: int = 400) -> list[Case]:
         ],
         # A thread cancels a receive, and another one is to see that it is over.
         Case("threads_mixed_late", "p2p_mixed.c", ("14", "3"), options=("--compute", "none", "--timing", str(SOURCES / "late_timing.toml")), ranks=(4,), runners=narrows),
+        # A thread goes on with a collective of another one, whose messages stay in order.
+        Case("threads_mixed_far", "p2p_mixed.c", ("21", "3"), options=("--compute", "none", "--timing", str(SOURCES / "far_timing.toml")), ranks=(4,), runners=narrows),
         Case("rendezvous_p2p_mixed", "p2p_mixed.c", ("5",), options=("--set", "message.eager_limit=0 B", "--set", "message.inject_limit=0 B"), ranks=(4,), runners=narrows),
         Case("loggp_p2p_mixed", "p2p_mixed.c", ("3",), options=("--network", "loggp", "--compute", "none"), ranks=(16,), runners=narrows),
         Case("p2p_order", "p2p_order.c"),

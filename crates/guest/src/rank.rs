@@ -130,6 +130,8 @@ pub struct Rank {
     counts: BTreeMap<u32, Counter>,
     replies: Vec<(u32, ReplyCode, u64)>,
     next_ticket: u32,
+    /// When the last command or call of any thread had been started, ps.
+    started: u64,
     offload: offload::Offload,
     class: Option<Class>,
     /// In MPI_Probe or MPI_Mprobe: how many more searches are answered at once.
@@ -185,6 +187,7 @@ impl Rank {
             counts: BTreeMap::new(),
             replies: Vec::new(),
             next_ticket: 0,
+            started: 0,
             offload: offload::Offload::default(),
             class: None,
             probes: None,
@@ -383,11 +386,21 @@ impl Rank {
             return;
         }
         if posts {
+            self.await_others();
             self.advance(self.processor.post_ps);
+            self.started = self.clock;
         }
         self.activity();
         self.write(|writer, clock| encode_command(writer, clock, &command));
         self.asked_at_door();
+    }
+
+    /// Threads share the endpoint: what another one has started before is on its way before what this one starts. One
+    /// may go on with a collective of another one, whose messages stay in order.
+    fn await_others(&mut self) {
+        if callers::may_call() {
+            self.advance(self.started.saturating_sub(self.clock));
+        }
     }
 
     /// Calls the endpoint of the message layer with this event queue, which is in the simulator. The time that it takes
@@ -406,10 +419,12 @@ impl Rank {
             }
         }
         self.activity();
+        self.await_others();
         self.write(|writer, clock| encode_call(writer, clock, eq, &call.to_words(), payload.as_deref()));
         let (posts, copied) = self.work_of(&call, payload.as_deref());
         self.charge_copy(copied);
         self.advance(posts * self.processor.post_ps);
+        self.started = self.clock;
         self.asked_at_door();
     }
 
