@@ -21,13 +21,14 @@ for part in "$@"; do
         /^[0-9]+ passed, [0-9]+ failed$/ { good += $1; bad += $3 }
         END { print good + 0, bad + 0 }' "$log")
     # A test of cargo: "test NAME ... FAILED"; of the others: "FAIL  NAME".
+    named=${#names[@]}
     while IFS= read -r name; do
         names+=("$part: $name")
     done < <(sed -nE 's/^test (.*) \.\.\. FAILED$/\1/p; s/^FAIL +//p' "$log")
-    # It did not come to an end, or was not built.
-    if [ "$code" -ne 0 ] && [ "$bad" -eq 0 ]; then
-        bad=1
-        names+=("$part: ended with code $code: $log")
+    # It did not come to an end, was not built, or names nothing.
+    if [ "$code" -ne 0 ] && [ "${#names[@]}" -eq "$named" ]; then
+        names+=("$part: ended with code $code, $bad failed: $log")
+        bad=$((bad > 0 ? bad : 1))
     fi
     passed=$((passed + good)) failed=$((failed + bad))
     times+=("$part $((SECONDS - begun)) s")
