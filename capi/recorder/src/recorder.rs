@@ -119,7 +119,7 @@ impl Recorder {
             Shape::PartsReady { which } => {
                 let (ready, request) = match which {
                     Parts::One => (1, 1),
-                    Parts::Range => (call.int(1) - call.int(0) + 1, 2),
+                    Parts::Range => (call.int(1).saturating_sub(call.int(0)).saturating_add(1), 2),
                     Parts::List => (call.int(0), 2),
                 };
                 self.ready(call.handle(request), ready, record);
@@ -283,7 +283,7 @@ impl Recorder {
     fn ready(&mut self, handle: u64, parts: i32, record: Record) {
         let Some(Open { number: request, .. }) = self.open.get(handle).copied() else { return };
         let Some(Persistent::Partitioned { template, left, .. }) = self.persistent.get_mut(&handle) else { return };
-        *left -= parts;
+        *left = left.saturating_sub(parts);
         if *left == 0 {
             let Template { bytes, peer, tag, communicator, .. } = *template;
             self.put(Record { kind: Kind::Isend as u8, bytes, peer, tag, communicator, request, ..record });

@@ -146,7 +146,7 @@ impl State {
         (chosen.or(active().next()).unwrap_or(0), count == given)
     }
 
-    /// It is not known which of these requests is over: none of them says anything any more of its buffer.
+    /// It is not known which of the requests with a handle is over: none of them says anything any more of its buffer.
     fn forget(&mut self, handle: u64) {
         let mut over = Vec::new();
         for open in self.requests.get_mut(&handle).into_iter().flatten().filter(|open| open.active && open.persistent.is_none()) {
