@@ -50,6 +50,7 @@
 
 mod agent;
 mod effects;
+mod meeting;
 mod part;
 mod processes;
 mod windows;

@@ -2,6 +2,7 @@
 
 use super::agent::Agent;
 use super::effects::Mailbox;
+use super::meeting::Meeting;
 use super::part::{Model, Part};
 use super::processes::{ProcessError, Spread};
 use super::{Fabric, lock};
@@ -15,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Barrier, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// How long regions can do without each other: on each network the latency of a link between them, and a bit; on the
 /// LogGP network that of the whole way.
@@ -132,7 +133,7 @@ pub(super) struct Windows<'a, A: Agent> {
     pub(super) next: AtomicU64,
     /// By thread: how many parts of its share have been begun.
     pub(super) shares: Vec<AtomicUsize>,
-    pub(super) barrier: Barrier,
+    meeting: Meeting,
     /// A thread has panicked.
     pub(super) failed: AtomicBool,
     /// `go_on` has said no, here or in another process, or there is an error.
@@ -166,7 +167,7 @@ impl<'a, A: Agent> Windows<'a, A> {
             begin: AtomicU64::new(news.next),
             next: AtomicU64::new(NEVER),
             shares: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
-            barrier: Barrier::new(threads),
+            meeting: Meeting::new(threads),
             failed: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             error: Mutex::new(None),
@@ -193,21 +194,13 @@ impl<'a, A: Agent> Windows<'a, A> {
             }
             let until = begin.saturating_add(self.lookahead.with(least)).min(self.end);
             // The others would wait for a thread that panics.
-            let done = catch_unwind(AssertUnwindSafe(|| self.window(thread, until)));
+            let mut done = catch_unwind(AssertUnwindSafe(|| self.window(thread, until)));
             self.failed.fetch_or(done.is_err(), Ordering::Relaxed);
-            if self.barrier.wait().is_leader() {
-                self.windows.fetch_add(1, Ordering::Relaxed);
-                let stops = !lock(&self.go_on)(SimTime(begin));
-                let next = self.next.swap(NEVER, Ordering::Relaxed);
-                let mine = News { next, least: self.smaller.load(Ordering::Relaxed), stops };
-                let News { next, least, stops } = self.meet(mine);
-                self.stopped.fetch_or(stops, Ordering::Relaxed);
-                self.begin.store(next, Ordering::Relaxed);
-                self.least.store(least, Ordering::Relaxed);
-                self.smaller.store(least, Ordering::Relaxed);
-                self.shares.iter().for_each(|share| share.store(0, Ordering::Relaxed));
-            }
-            self.barrier.wait();
+            self.meeting.meet(|| {
+                let closed = catch_unwind(AssertUnwindSafe(|| self.close(begin)));
+                self.failed.fetch_or(closed.is_err(), Ordering::Relaxed);
+                done = std::mem::replace(&mut done, Ok(())).and(closed);
+            });
             if let Err(panic) = done {
                 resume_unwind(panic);
             }
@@ -215,6 +208,20 @@ impl<'a, A: Agent> Windows<'a, A> {
                 return;
             }
         }
+    }
+
+    /// By the last thread of a window that began at `begin`: prepares the next one.
+    fn close(&self, begin: u64) {
+        self.windows.fetch_add(1, Ordering::Relaxed);
+        let stops = !lock(&self.go_on)(SimTime(begin));
+        let next = self.next.swap(NEVER, Ordering::Relaxed);
+        let mine = News { next, least: self.smaller.load(Ordering::Relaxed), stops };
+        let News { next, least, stops } = self.meet(mine);
+        self.stopped.fetch_or(stops, Ordering::Relaxed);
+        self.begin.store(next, Ordering::Relaxed);
+        self.least.store(least, Ordering::Relaxed);
+        self.smaller.store(least, Ordering::Relaxed);
+        self.shares.iter().for_each(|share| share.store(0, Ordering::Relaxed));
     }
 
     /// The news of all processes. A thread that has panicked speaks for itself, later.
