@@ -34,9 +34,13 @@ const NOISE_PS: u64 = 25_000_000;
 /// Under `--compute measured` shorter ones are not compared, ps: they say nothing, and it would cost time.
 const SHORT_PS: u64 = 20_000_000;
 
-/// Calls whose stretches are foreseen: the least of so many, when there were as many.
-const CALLS: usize = 1024;
+/// What stretches are foreseen by, calls and ways to them: the least of so many, when there were as many.
+const CALLS: usize = 4096;
 const RECENT: usize = 4;
+/// The calls before one that tell it from others of its like, and bits for each.
+const BEFORE: u32 = 8;
+/// Equal calls in a row are one of them, and are counted up to here.
+const IN_A_ROW: u32 = 64;
 
 /// A rank whose median is further than that from the one of all ranks, on average of the last [`MEMORY`] (at least half
 /// of it), has another work. Equal ranks were seen to differ by 6 % (docs/decisions/0018-computing-times.md).
@@ -244,6 +248,8 @@ pub(crate) struct Stretches {
     promised: u64,
     /// The call behind which the program computes.
     begun: Call,
+    /// The calls up to that one.
+    way: Way,
     looks: u32,
 }
 
@@ -298,6 +304,33 @@ impl Phase {
     }
 }
 
+/// The calls that led to where the program is. The last one of six equal waits may be the one behind which it computes
+/// for long, and those before it are not.
+#[derive(Clone, Copy, Debug, Default)]
+struct Way {
+    /// Some bits of each call before the last one.
+    before: u64,
+    last: u64,
+    /// So many times in a row.
+    count: u32,
+}
+
+impl Way {
+    fn goes_on(&mut self, call: u64) {
+        if call == self.last {
+            self.count = (self.count + 1).min(IN_A_ROW);
+        } else {
+            let bits = u64::BITS / BEFORE;
+            self.before = self.before << bits | mix(self.last, u64::from(self.count)) >> (u64::BITS - bits);
+            (self.last, self.count) = (call, 1);
+        }
+    }
+
+    fn number(self) -> u64 {
+        mix(mix(self.before, self.last), u64::from(self.count))
+    }
+}
+
 impl Stretches {
     /// Those of this rank, where the simulator reads them if it wants to.
     fn new() -> Option<Stretches> {
@@ -319,31 +352,54 @@ impl Stretches {
 
     fn of(tables: Tables) -> Stretches {
         let behind = vec![Behind::default(); CALLS].into();
-        Stretches { tables, behind, given: false, medians: true, pooled: None, promised: 0, begun: Call::default(), looks: 0 }
+        Stretches {
+            tables,
+            behind,
+            given: false,
+            medians: true,
+            pooled: None,
+            promised: 0,
+            begun: Call::default(),
+            way: Way::default(),
+            looks: 0,
+        }
     }
 
-    fn behind(&mut self, call: u64) -> Option<&mut Behind> {
+    /// What came behind a call, or a way. Where there is no room the one that was there least often makes it.
+    fn behind(&mut self, call: u64) -> &mut Behind {
         let first = call as usize % CALLS;
-        let place = (first..CALLS).chain(0..first).take(8).find(|&place| [0, call].contains(&self.behind[place].call))?;
-        self.behind[place].call = call;
-        Some(&mut self.behind[place])
+        let places = || (first..CALLS).chain(0..first).take(8);
+        let known = places().find(|&place| [0, call].contains(&self.behind[place].call));
+        let place = known.or_else(|| places().min_by_key(|&place| self.behind[place].seen)).unwrap_or(first);
+        let behind = &mut self.behind[place];
+        if behind.call != call {
+            *behind = Behind { call, ..Behind::default() };
+        }
+        behind
     }
 
-    /// A stretch behind `call` took so many ps.
-    fn came_behind(&mut self, call: u64, ps: u64) {
-        if let Some(behind) = self.behind(call) {
+    /// The stretch behind the call and the way that have led to it took so many ps.
+    fn came_behind(&mut self, [call, way]: [u64; 2], ps: u64) {
+        for key in [call, way] {
+            let behind = self.behind(key);
             behind.took[behind.seen as usize % RECENT] = ps;
             behind.seen = behind.seen.saturating_add(1);
         }
     }
 
+    /// By what the stretch that goes on is foreseen.
+    fn keys(&self) -> [u64; 2] {
+        [self.begun.own, mix(self.begun.own, self.way.number())]
+    }
+
     /// What the stretch that begins now took at least the last times, ps; 0: nobody knows.
     fn expected(&mut self) -> u64 {
-        let begun = self.begun.own;
-        match self.behind(begun) {
-            Some(behind) if behind.seen as usize >= RECENT => behind.took.into_iter().min().unwrap_or(0),
-            _ => 0,
-        }
+        let [call, way] = self.keys();
+        let mut least = |key| {
+            let behind = self.behind(key);
+            (behind.seen as usize >= RECENT).then(|| behind.took.into_iter().min().unwrap_or(0))
+        };
+        least(way).or_else(|| least(call)).unwrap_or(0)
     }
 
     /// The same, which it will take at least.
@@ -357,6 +413,7 @@ impl Stretches {
     /// The program goes on behind `call`.
     fn begin(&mut self, call: Call) {
         (self.begun, self.looks) = (call, 0);
+        self.way.goes_on(call.own);
         if let Some(pooled) = self.pooled.as_mut().filter(|_| call.collective != 0) {
             pooled.begins(call.collective);
         }
@@ -367,7 +424,7 @@ impl Stretches {
     fn end(&mut self, call: Call, ps: u64, least: u64) -> Charge {
         let promised = std::mem::take(&mut self.promised);
         let measured = Charge { ps: ps.max(promised), median: None };
-        let (begun, medians) = (self.begun, self.medians);
+        let (begun, keys, medians) = (self.begun, self.keys(), self.medians);
         let both = begun.then(call);
         let common = self.pooled.as_mut().and_then(|pooled| Some(mix(pooled.phase.next(both.function)?, pooled.speed)));
         self.looks = self.looks.saturating_add(1);
@@ -376,7 +433,7 @@ impl Stretches {
             return measured;
         }
         if ps < least {
-            self.came_behind(begun.own, ps);
+            self.came_behind(keys, ps);
             return measured;
         }
         let Some(stretch) = place(self.tables.of(0), both.own) else { return measured };
@@ -394,7 +451,7 @@ impl Stretches {
         }
         let ps = if medians { charge.ps } else { ps };
         stretch.took = stretch.took.saturating_add(ps);
-        self.came_behind(begun.own, ps);
+        self.came_behind(keys, ps);
         Charge { ps: ps.max(promised), ..charge }
     }
 }
@@ -501,6 +558,50 @@ mod tests {
         let late = all.iter().zip(&taken).map(|(all, taken)| all - taken.min(all)).max();
         // Half of what is kept, and what comes until the next median: (31 / 2 + 8) * 5.
         assert!(late <= Some(120), "{late:?}");
+    }
+
+    /// Six waits at one place, as a loop over neighbours has: the program computes behind the last one, for long.
+    #[test]
+    fn the_last_of_equal_calls_is_known_by_those_before() {
+        for with_sends in [false, true] {
+            let mut stretches = stretches();
+            let mut foreseen = Vec::new();
+            for step in 0..20 {
+                for neighbour in 0..6 {
+                    if with_sends {
+                        stretches.begin(at(100 + neighbour / 2));
+                        stretches.end(at(7), 1, 0);
+                    }
+                    stretches.begin(at(7));
+                    foreseen.push((step, neighbour, stretches.expected() / MS));
+                    let next = if with_sends && neighbour < 5 { at(100 + neighbour.div_ceil(2)) } else { at(7) };
+                    stretches.end(next, if neighbour == 5 { 3 * MS } else { 1 }, 0);
+                }
+                stretches.begin(at(9));
+                stretches.end(at(100), 1, 0);
+            }
+            // Once all that is kept of the way has been there four times.
+            let right = |&(step, neighbour, ms): &(u32, u64, u64)| step < 9 || ms == if neighbour == 5 { 3 } else { 0 };
+            assert!(foreseen.iter().all(right), "{foreseen:?}");
+        }
+    }
+
+    #[test]
+    fn ways_that_never_come_again_do_not_push_out_those_that_do() {
+        let mut stretches = stretches();
+        for step in 0..20_000 {
+            // As many looks in vain as happen to be.
+            stretches.begin(at(1_000 + step));
+            stretches.end(at(7), 1, 0);
+            for _ in 0..8 {
+                stretches.begin(at(7));
+                stretches.end(at(7), 1, 0);
+                stretches.begin(at(8));
+                let expected = stretches.expected();
+                assert!(step < 10 || expected == 2 * MS, "{step}: {expected}");
+                stretches.end(at(7), 2 * MS, 0);
+            }
+        }
     }
 
     #[test]

@@ -23,7 +23,7 @@ const WINDOWS: u32 = 256;
 const VERY_LONG: Duration = Duration::from_millis(10);
 /// Windows before ranks at large are bound again to see; twice as many each time that this was wrong, up to the second
 /// number.
-const AT_LARGE: (u32, u32) = (1024, 1 << 17);
+const AT_LARGE: (u32, u32) = (256, 1 << 17);
 /// Another core is looked for after this time: the one that the system gives to the simulator when that is left alone
 /// for so many windows.
 const STAY: Duration = Duration::from_millis(500);
