@@ -37,9 +37,11 @@ const SHORT_PS: u64 = 20_000_000;
 /// What stretches are foreseen by, calls and ways to them: the least of so many, when there were as many.
 const CALLS: usize = 4096;
 const RECENT: usize = 4;
-/// The calls before one that tell it from others of its like, and bits for each.
+/// The calls before one that tell it from others of its like, and share the bits of a word. Our own choice: more tell
+/// more, and take more steps to be known.
 const BEFORE: u32 = 8;
-/// Equal calls in a row are one of them, and are counted up to here.
+/// Equal calls in a row are one of them, and are counted up to here. Our own choice: more than
+/// neighbours of a rank.
 const IN_A_ROW: u32 = 64;
 
 /// A rank whose median is further than that from the one of all ranks, on average of the last [`MEMORY`] (at least half

@@ -22,7 +22,7 @@ const WINDOWS: u32 = 256;
 /// One such window is enough.
 const VERY_LONG: Duration = Duration::from_millis(10);
 /// Windows before ranks at large are bound again to see; twice as many each time that this was wrong, up to the second
-/// number.
+/// number. Our own choice: docs/decisions/0002-who-runs-when.md has 1,024 beside it.
 const AT_LARGE: (u32, u32) = (256, 1 << 17);
 /// Another core is looked for after this time: the one that the system gives to the simulator when that is left alone
 /// for so many windows.
