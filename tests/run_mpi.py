@@ -29,7 +29,7 @@ from mpi_driver.checks import Failure, Tests
 from mpi_driver.mpis import MPI_NAMES, ROOT, USUAL
 from mpi_driver.processes import open_files, stop_everything, temporary_files
 from mpi_driver.refusals import STARTS, TROUBLES, refusals, starts, troubles
-from mpi_driver.repeats import computing_repeats, cores_agree, instructions_count, repeats
+from mpi_driver.repeats import computing_repeats, cores_agree, instructions_count, repeats, same_on_threads
 
 
 # Name of the case, MPI, ranks, whether it must run alone, what it does.
@@ -76,6 +76,16 @@ def jobs_of(options: argparse.Namespace, tests: Tests, mpis: list[str]) -> list[
                 if selected(f"repeat_{program}_{network}") and 16 in ranks:
                     test = repeats(tests, tests.mpis[name], 16, program, "--network", network)
                     jobs.append((f"repeat_{program}_{network}", name, 16, False, test))
+            # Ports that hear early and late of packets, and two ranks on a node.
+            for title, machine in (
+                ("fat_tree", ("--machine", "bxi-v2", "--nodes", "64", "--set", "switch.radix=8", "--set", "network.routing=adaptive")),
+                ("dragonfly", ("--machine", "dragonfly-342", "--ppn", "2", "--placement", "random:1")),
+                ("pauses", ("--machine", "roce-400", "--placement", "random:1")),
+            ):
+                for program, words in (("p2p_mixed", ("5",)), ("coll_nonblocking", ())):
+                    case = f"switches_apart_{title}_{program}"
+                    if 16 in ranks and selected(case):
+                        jobs.append((case, name, 16, False, same_on_threads(tests, tests.mpis[name], 16, program, *machine, arguments=words)))
             for n in (2, 16):
                 if n in ranks and selected("repeat_sockets"):
                     jobs.append(("repeat_sockets", name, n, False, repeats(tests, tests.mpis[name], n, "sockets")))

@@ -152,6 +152,7 @@ def run(
     transport: str = "ofi",
     mpirun: PathText | None = None,
     seed: int = 1,
+    threads: int = 1,
     timeout: int | None = None,
     timeline: PathText | None = None,
     timeline_from: str | None = None,
@@ -170,6 +171,7 @@ def run(
     compute_out: keeps the computing times in this file; compute_from: takes those of another run, so that two runs differ by
     the machine only. compute_like: scales those by the times of a run of one rank with the work of one of these.
     mpirun: another launcher than the one that belongs to the program's MPI.
+    threads: of the simulator, for the switches of packet networks; results do not depend on them.
     timeout: wall time after which the run is ended, in seconds.
     timeline: a file for https://ui.perfetto.dev: MPI calls, messages and NICs (docs/timeline.md). timeline_from,
     timeline_to: of this part of simulated time, such as "2ms"; timeline_limit: slices at most (1,000,000).
@@ -182,7 +184,7 @@ def run(
     """
     name, nodes, changes = words(machine)
     command = [str(binary()), "run", f"--ranks={ranks}", f"--machine={name}", f"--placement={placement}", f"--compute={compute}"]
-    command += [f"--transport={transport}", f"--seed={seed}"]
+    command += [f"--transport={transport}", f"--seed={seed}", f"--threads={threads}"]
     options = {"nodes": nodes, "ppn": ppn, "mpirun": mpirun, "timeout": timeout, "timeline": timeline}
     options |= {"compute-from": compute_from, "compute-out": compute_out, "compute-like": compute_like}
     options |= {"timeline-from": timeline_from, "timeline-to": timeline_to, "timeline-limit": timeline_limit}

@@ -39,6 +39,27 @@ def repeats(
     return test
 
 
+def same_on_threads(tests: Tests, mpi: Mpi, ranks: int, program: str, *options: str, arguments: tuple[str, ...] = ()) -> Callable[[], None]:
+    """Whatever the threads of the simulator, everything is the same but the number of its events."""
+
+    def test() -> None:
+        seen = {}
+        for threads in (1, 2, 16):
+            case = Case(program, f"{program}.c", arguments, options=("--compute", "none", "--network", "packet", "--threads", str(threads), *options))
+            outcome = run(tests.command("narrows", mpi, case, ranks), timeout=120 * tests.options.slow, environment=mpi.environment)
+            try:
+                if outcome.code != 0:
+                    raise Failure(f"{threads} threads: exit code {outcome.code}: {tail(outcome)}")
+                keys = ("digest", "simulated_s", "messages", "bytes", "packets", "packet_hops", "per_rank")
+                seen[threads] = {key: outcome.summary[key] for key in keys}
+            finally:
+                shutil.rmtree(outcome.folder, ignore_errors=True)
+        if not seen[1] == seen[2] == seen[16]:
+            raise Failure(f"by threads: {seen}")
+
+    return test
+
+
 def computing_repeats(tests: Tests, mpi: Mpi, ranks: int) -> Callable[[], None]:
     """Equal work that a noisy host measures unequally takes its median; with the times of another run two runs are the same to the bit."""
 

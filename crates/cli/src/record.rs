@@ -176,6 +176,7 @@ fn simulated(args: RecordArgs, recorder: Recorder) -> RunArgs {
         compute_from: None,
         compute_like: None,
         compute_out: None,
+        threads: 1,
         seed: 1,
         out: None,
         timeout: None,

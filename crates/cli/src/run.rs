@@ -86,6 +86,10 @@ pub struct RunArgs {
     /// Seed of every random choice of the models
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
+    /// Threads of the simulator for the switches of packet networks, of use where messages are long or ranks many. The
+    /// results do not depend on them
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub threads: u32,
     /// Writes summary.json, the resolved machine, a picture and a page with everything (report.html) into this folder
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -212,6 +216,7 @@ fn spec(args: &RunArgs) -> Result<RunSpec, Failure> {
         timing: args.timing.as_deref().map(timing).transpose()?,
         offload_allreduce: args.offload.is_some(),
         background: args.background.clone(),
+        threads: args.threads as usize,
     })
 }
 

@@ -72,8 +72,8 @@ pub trait Ports: Sized + Send + std::fmt::Debug {
     /// When the bus of a port is free to read and to write.
     fn bus(&mut self, port: u32) -> (&mut SimTime, &mut SimTime);
 
-    /// A message of several packets begins to arrive; the number of its events.
-    fn open(&mut self, arrival: &Arrival, packets: u64) -> u32;
+    /// A message of several packets begins to arrive at a port; the number of its events.
+    fn open(&mut self, port: u32, arrival: &Arrival, packets: u64) -> u32;
 
     /// All of it has come, and is through at that time.
     fn complete(&mut self, message: u32, through: SimTime);

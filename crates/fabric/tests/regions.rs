@@ -84,10 +84,11 @@ prop_compose! {
 prop_compose! {
     fn config()(
         adaptive: bool, buffer_packets in 1u64..6, pcie in 2u64..30, switch_rate in prop_oneof![Just(10u64), 5u64..30],
-        arbitration in 0u8..6, strict in prop_oneof![Just(0u16), 0u16..16], store: bool, fifo: bool, speedup in 0u32..3, pause in 0u8..3
+        arbitration in 0u8..6, strict in prop_oneof![Just(0u16), 0u16..16], store: bool, fifo: bool, speedup in 0u32..3, pause in 0u8..3, host_latency in 1u64..400
     ) -> NetworkConfig {
         let packet = 1040;
         NetworkConfig {
+            host_link: LinkConfig { rate: ByteRate(10_000_000_000), latency: SimTime::from_ns(host_latency) },
             routing: if adaptive { RoutingKind::Adaptive } else { RoutingKind::DModK },
             switch_link: LinkConfig { rate: ByteRate(switch_rate * 1_000_000_000), latency: SimTime::from_ns(150) },
             pcie_rate: ByteRate(pcie * 1_000_000_000),
@@ -136,9 +137,15 @@ fn run(
     threads: usize,
     check: Option<SimTime>,
 ) -> Outcome {
+    run_plane(Plane { config, topology: topology.clone(), region_of: regions, hosts: None }, list, threads, check)
+}
+
+fn run_plane(plane: Plane<'_>, list: &[(SimTime, Transfer)], threads: usize, check: Option<SimTime>) -> Outcome {
     let all: Vec<Transfer> = list.iter().map(|entry| entry.1).collect();
-    let make = |_: &[u32]| Script { transfers: all.clone(), ..Script::default() };
-    let mut fabric = Fabric::with_regions(config, topology.clone(), regions, make).unwrap();
+    let make = |regions: &[Vec<u32>]| regions.iter().map(|_| Script { transfers: all.clone(), ..Script::default() }).collect();
+    let regions = plane.region_of.iter().chain(&plane.hosts).max().unwrap() + 1;
+    let mut fabric = Fabric::of_planes(vec![plane], make).unwrap();
+    assert_eq!(fabric.regions(), regions);
     for (index, (at, transfer)) in list.iter().enumerate() {
         fabric.timer(*at, transfer.source, index as u32, ());
     }
@@ -150,6 +157,30 @@ fn run(
     }
     fabric.run_until(SimTime::from_us(1_000_000), threads);
     fabric.audit().unwrap();
+    let digest = fabric.digest();
+    outcome(&mut fabric, digest)
+}
+
+/// The same with hosts that are led event by event, and stopped after every `step`, when everything before has been,
+/// and nothing else.
+fn run_led(plane: Plane<'_>, list: &[(SimTime, Transfer)], threads: usize, step: SimTime) -> Outcome {
+    let all: Vec<Transfer> = list.iter().map(|entry| entry.1).collect();
+    let make = |regions: &[Vec<u32>]| regions.iter().map(|_| Script { transfers: all.clone(), ..Script::default() }).collect();
+    let mut fabric = Fabric::of_planes(vec![plane], make).unwrap();
+    fabric.lead(threads, SimTime::MAX);
+    for (index, (at, transfer)) in list.iter().enumerate() {
+        fabric.timer(*at, transfer.source, index as u32, ());
+    }
+    let ends = (0..100).map(|turn| SimTime(turn * step.as_ps())).chain([SimTime::MAX]);
+    for end in ends {
+        while let Some(next) = fabric.next_led(end) {
+            assert!(next < end && fabric.next_time() == Some(next));
+            fabric.step();
+            assert_eq!(fabric.now(), next);
+        }
+        assert!(fabric.next_time().is_none_or(|next| next >= end));
+        fabric.audit().unwrap();
+    }
     let digest = fabric.digest();
     outcome(&mut fabric, digest)
 }
@@ -182,7 +213,7 @@ fn run_apart(
             here = regions.concat();
             regions.iter().map(|_| Script { transfers: all.clone(), ..Script::default() }).collect()
         };
-        let plane = Plane { config, topology: topology.clone(), region_of: regions.to_vec() };
+        let plane = Plane { config, topology: topology.clone(), region_of: regions.to_vec(), hosts: None };
         let mut fabric = Fabric::spread(vec![plane], processes, make).unwrap();
         for (index, (at, transfer)) in list.iter().enumerate().filter(|(_, (_, transfer))| here.contains(&transfer.source)) {
             fabric.timer(*at, transfer.source, index as u32, ());
@@ -233,6 +264,14 @@ proptest! {
             prop_assert_eq!(apart.digest, whole.digest);
             prop_assert_eq!(apart.statistics, whole.statistics);
         }
+        // Hosts in a region of their own, which may have switches, too.
+        for region_of in [numbered(&cut, switches), (1..=switches).collect()] {
+            let plane = Plane { config: &config, topology: topology.clone(), region_of, hosts: Some(0) };
+            prop_assert_eq!(&run_plane(plane, &list, threads, Some(SimTime(step))), &whole);
+        }
+        let region_of = (1..=switches).collect();
+        let plane = Plane { config: &config, topology: topology.clone(), region_of, hosts: Some(0) };
+        prop_assert_eq!(&run_led(plane, &list, threads, SimTime(step)), &whole);
     }
 }
 
@@ -334,7 +373,7 @@ fn more_processes_than_regions_are_refused() {
     let topology = FatTree::k_ary_n_tree(4, 2).unwrap().build();
     let error = |kind: NetworkKind, processes: u32| {
         let config = round_numbers(kind);
-        let plane = Plane { config: &config, region_of: along_groups(&topology), topology: topology.clone() };
+        let plane = Plane { config: &config, region_of: along_groups(&topology), topology: topology.clone(), hosts: None };
         let processes = &Processes::of_threads(processes)[0];
         let make = |regions: &[Vec<u32>]| regions.iter().map(|_| Script::default()).collect();
         Fabric::spread(vec![plane], processes, make).err().map(|error| error.to_string())
@@ -343,6 +382,21 @@ fn more_processes_than_regions_are_refused() {
     let text = error(NetworkKind::Flow, 2).unwrap();
     assert!(text.starts_with("2 processes, but this network falls into 1 part that can run apart: start at most 1;"), "{text}");
     assert!(error(NetworkKind::Packet, 40).unwrap().starts_with("40 processes"));
+}
+
+/// Windows of the switches that are worth several threads.
+#[test]
+fn switches_have_threads_of_their_own() {
+    let config = round_numbers(NetworkKind::Packet);
+    let topology = FatTree::k_ary_n_tree(16, 2).unwrap().build();
+    let transfer = |round: u32, host: u32| message(round * 256 + host, host, (host + 17 + 16 * round) % 256, 20_000);
+    let list: Vec<_> = (0..3).flat_map(|round| (0..256).map(move |host| (SimTime::ZERO, transfer(round, host)))).collect();
+    let whole = run(&config, &topology, vec![0; topology.switches() as usize], &list, 1, None);
+    for threads in [1, 2, 5] {
+        let region_of = (1..=topology.switches()).collect();
+        let plane = Plane { config: &config, topology: topology.clone(), region_of, hosts: Some(0) };
+        assert_eq!(run_led(plane, &list, threads, SimTime::from_us(1)), whole, "{threads} threads");
+    }
 }
 
 /// Links without latency leave no time to work apart: one region, and the same outcome.

@@ -31,7 +31,7 @@ use narrows_channel::{Mapping, Processor, futex, handover};
 use narrows_check::Checker;
 use narrows_fabric::ConfigError;
 use narrows_facts::Fact;
-use narrows_message::MessageConfig;
+use narrows_message::{MessageConfig, Rails};
 use narrows_mpicalls::CALLS;
 use narrows_output::{Meter, exit};
 use narrows_portals::ProcessId;
@@ -173,20 +173,30 @@ struct Run<'a> {
     deputies: &'a [Deputy],
     /// Reused: ranks that each deputy is to wake.
     far: Vec<Vec<u32>>,
+    /// The end of the last window that had one: everything before has happened.
+    reached: SimTime,
 }
 
 /// The machine of `setup`, with the ranks of `mapping` as its processes, whose messages move as `message` says.
 ///
+/// Up to `threads` threads have the switches.
+///
 /// # Errors
 /// The network cannot be built.
-pub fn world(setup: Setup<'_>, mapping: &Mapping, message: MessageConfig) -> Result<World, ConfigError> {
+pub fn world(setup: Setup<'_>, mapping: &Mapping, message: &MessageConfig, threads: usize) -> Result<World, ConfigError> {
     let places = setup.places;
     let processors = (0..places.len() as u32).map(|rank| mapping.region(rank).expect("a rank of this run").header().processor);
     let processors: Vec<Processor> = processors.collect();
     let gateways = message.rails.gateways();
     let all: Vec<ProcessId> = places.iter().copied().chain(gateways.iter().copied()).collect();
     let setup = Setup { places: &all, ..setup };
-    let mut world = World::whole(setup, |_| Ranks::new(&mapping.header().settings, message, places, &processors))?;
+    let settings = &mapping.header().settings;
+    let ranks = |numbers: &[u32]| match numbers {
+        // A region of switches.
+        [] => Ranks::new(settings, MessageConfig { rails: Rails::default(), ..message.clone() }, &[], &[]),
+        _ => Ranks::new(settings, message.clone(), places, &processors),
+    };
+    let mut world = World::led(setup, threads, ranks)?;
     if !gateways.is_empty() {
         world.request(places.len() as u32, |ranks, requests| ranks.start_gateways(requests));
     }
@@ -278,6 +288,7 @@ fn watched(mapping: &Mapping, mut world: World, child: Child, options: Options, 
         cores: None,
         deputies,
         far: vec![Vec::new(); deputies.len()],
+        reached: SimTime(EPOCH_PS),
     };
     run.delayer = run.options.timing.take().map(|timing| {
         let place = |rank| {
@@ -346,7 +357,7 @@ impl Run<'_> {
             if self.mapping.header().running.load(Acquire) == 0 {
                 let collected = !self.running.is_empty();
                 self.collect()?;
-                self.world.drain(0);
+                self.world.drain();
                 if phase == phase::EPILOGUE {
                     // Ranks tear their endpoints down: what their NICs refuse now harms nobody.
                     self.world.take_error();
@@ -722,9 +733,8 @@ impl Run<'_> {
         match self.due[..] {
             // What it stores into memory that others look at is no command.
             [rank] if self.apart.is_empty() && self.mode(rank) != mode::PORTALS && self.header(rank).shares.load(Relaxed) == 0 => {
-                let event = self.world.next_time().unwrap_or(SimTime::MAX);
                 let deadline = self.deadlines.first().map_or(SimTime::MAX, |&(time, _)| SimTime(time));
-                event.min(deadline).min(horizon + LONGEST_QUIET).max(horizon)
+                self.world.quiet_until(deadline.min(horizon + LONGEST_QUIET)).max(horizon)
             }
             _ => horizon,
         }
@@ -822,12 +832,12 @@ impl Run<'_> {
         for rank in std::mem::take(&mut self.leftover) {
             if !self.ranks[rank as usize].sleeps_through() && !self.ranks[rank as usize].running {
                 self.make_due(rank);
-                limit = self.world.now();
+                limit = self.reached;
             }
         }
         loop {
-            let event = self.world.next_time().unwrap_or(SimTime::MAX);
             let deadline = self.deadlines.first().map_or(SimTime::MAX, |&(time, _)| SimTime(time));
+            let event = self.world.next_led(limit.min(deadline)).unwrap_or(SimTime::MAX);
             if event.min(deadline) >= limit {
                 break;
             }
@@ -870,6 +880,10 @@ impl Run<'_> {
             }
         }
         (self.touched, self.changed) = (touched, changed);
+        if limit != SimTime::MAX {
+            self.world.reach(limit);
+            self.reached = limit;
+        }
         Ok(limit)
     }
 

@@ -59,7 +59,7 @@ impl Ports for HostPorts {
             hosts: hosts.to_vec(),
             buses: vec![Bus::default(); hosts.len()],
             packetiser: Packetiser::new(config, hosts.len()),
-            receiver: Receiver::default(),
+            receiver: Receiver::new(hosts.len()),
             flows: config.reliability.map(|reliability| Box::new(Flows::new(reliability, config, hosts))),
             statistics: Statistics::default(),
         }
@@ -86,7 +86,7 @@ impl Ports for HostPorts {
         }
         let latency = self.costs.intra_node_latency();
         let arrival = Arrival { id, source, target, virtual_network, payload, started: now };
-        self.receiver.whole(&arrival, begin + latency, copied + latency, effects);
+        self.receiver.whole(port, &arrival, begin + latency, copied + latency, effects);
     }
 
     #[inline(always)]
@@ -121,7 +121,7 @@ impl Ports for HostPorts {
             return self.arrive_in_flow(port, landing, packet, effects);
         }
         let through = self.write(port, landing, packet);
-        self.receiver.take(landing, packet, through, &self.costs, effects);
+        self.receiver.take(port, landing, packet, through, &self.costs, effects);
         through
     }
 
@@ -188,8 +188,8 @@ impl Ports for HostPorts {
         (read_free, write_free)
     }
 
-    fn open(&mut self, arrival: &Arrival, packets: u64) -> u32 {
-        self.receiver.open(arrival, packets)
+    fn open(&mut self, port: u32, arrival: &Arrival, packets: u64) -> u32 {
+        self.receiver.open(port, arrival, packets)
     }
 
     fn complete(&mut self, message: u32, through: SimTime) {
@@ -237,7 +237,7 @@ impl HostPorts {
         let label = packet.label();
         let Some(flow) = flows.arrive(port, landing, &label, packet.hops(), statistics, effects) else { return landing.tail };
         let through = self.write(port, landing, packet);
-        self.receiver.take(landing, packet, through, &self.costs, effects);
+        self.receiver.take(port, landing, packet, through, &self.costs, effects);
         if let Some(flows) = &mut self.flows {
             flows.taken(port, flow, &label, through, effects);
         }

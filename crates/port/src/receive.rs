@@ -7,10 +7,14 @@ use narrows_fabric::timing::Costs;
 use narrows_fabric::{Arrival, PacketArrival, TransferId};
 use narrows_units::SimTime;
 
-/// The messages that have not arrived as a whole.
-#[derive(Debug, Default)]
+/// The messages that have not arrived as a whole. Each has a number: its place here, below how many have begun to come
+/// to its port before. Of two that are through at one instant the first one to come is told first, then, wherever they
+/// are here.
+#[derive(Debug)]
 pub(crate) struct Receiver {
     messages: Arena<Message>,
+    /// By port: messages that have begun to come over its link, and within the node; the last bits.
+    begun: Vec<[u8; 2]>,
     /// Those of several packets, by source and the number that it gave.
     partial: WordMap<u64, u32>,
 }
@@ -35,14 +39,43 @@ fn number(sender: u32, id: TransferId) -> u64 {
     u64::from(sender) << 32 | u64::from(id.0)
 }
 
+/// Bits of a number that are the place: 16 million messages.
+const PLACE_BITS: u32 = 24;
+
+fn place(number: u32) -> u32 {
+    number & ((1 << PLACE_BITS) - 1)
+}
+
 impl Receiver {
+    pub(crate) fn new(ports: usize) -> Receiver {
+        Receiver { messages: Arena::new(), begun: vec![[0; 2]; ports], partial: WordMap::default() }
+    }
+
+    /// `within`: the node.
+    #[inline]
+    fn insert(&mut self, port: u32, within: bool, message: Message) -> u32 {
+        let begun = &mut self.begun[port as usize][usize::from(within)];
+        *begun = begun.wrapping_add(1);
+        let at = self.messages.insert(message);
+        assert!(at < 1 << PLACE_BITS, "16 million messages are on their way to ports");
+        u32::from(*begun) << PLACE_BITS | at
+    }
+
     /// A packet that will be through at `through`.
     #[inline]
-    pub(crate) fn take<F: PortEffects>(&mut self, landing: &Landing, packet: &Packet, through: SimTime, costs: &Costs, effects: &mut F) {
+    pub(crate) fn take<F: PortEffects>(
+        &mut self,
+        port: u32,
+        landing: &Landing,
+        packet: &Packet,
+        through: SimTime,
+        costs: &Costs,
+        effects: &mut F,
+    ) {
         let label = packet.label();
         let packets = costs.packets(label.message.0);
-        let (slot, only) = self.message(&label, packets);
-        let message = &mut self.messages[slot];
+        let (slot, only) = self.message(port, &label, packets);
+        let message = &mut self.messages[place(slot)];
         message.packets_left -= 1;
         message.through = message.through.max(through);
         effects.packet(&PacketArrival {
@@ -58,8 +91,8 @@ impl Receiver {
         }
         if F::EARLY {
             if all {
-                effects.delivered(&self.messages[slot].arrival, through);
-                self.messages.remove(slot);
+                effects.delivered(&self.messages[place(slot)].arrival, through);
+                self.messages.remove(place(slot));
             }
             return;
         }
@@ -77,42 +110,45 @@ impl Receiver {
 
     /// The message of a packet that arrives; whether it is the only packet.
     #[inline]
-    fn message(&mut self, label: &Label, packets: u64) -> (u32, bool) {
+    fn message(&mut self, port: u32, label: &Label, packets: u64) -> (u32, bool) {
         let Label { id, source, target, virtual_network, message: payload, started, .. } = *label;
-        let new = |messages: &mut Arena<Message>| {
-            let arrival = Arrival { id, source, target, virtual_network, payload, started };
-            messages.insert(Message { arrival, packets_left: packets, through: SimTime::ZERO })
-        };
+        let arrival = Arrival { id, source, target, virtual_network, payload, started };
+        let new = Message { arrival, packets_left: packets, through: SimTime::ZERO };
         if packets == 1 {
-            return (new(&mut self.messages), true);
+            return (self.insert(port, false, new), true);
         }
-        (*self.partial.entry(key(label)).or_insert_with(|| new(&mut self.messages)), false)
+        if let Some(&slot) = self.partial.get(&key(label)) {
+            return (slot, false);
+        }
+        let slot = self.insert(port, false, new);
+        self.partial.insert(key(label), slot);
+        (slot, false)
     }
 
     /// A message of several packets that are not taken one by one.
-    pub(crate) fn open(&mut self, arrival: &Arrival, packets: u64) -> u32 {
-        self.messages.insert(Message { arrival: *arrival, packets_left: packets, through: SimTime::ZERO })
+    pub(crate) fn open(&mut self, port: u32, arrival: &Arrival, packets: u64) -> u32 {
+        self.insert(port, false, Message { arrival: *arrival, packets_left: packets, through: SimTime::ZERO })
     }
 
     /// All of it has come.
     pub(crate) fn complete(&mut self, slot: u32, through: SimTime) {
-        let message = &mut self.messages[slot];
+        let message = &mut self.messages[place(slot)];
         (message.packets_left, message.through) = (0, through);
     }
 
     /// The others are taken one by one.
     pub(crate) fn left(&mut self, slot: u32, packets: u64, through: SimTime) {
-        let message = &mut self.messages[slot];
+        let message = &mut self.messages[place(slot)];
         (message.packets_left, message.through) = (packets, through);
         self.partial.insert(number(message.arrival.source, message.arrival.id), slot);
     }
 
     /// A message that did not take the network.
-    pub(crate) fn whole<F: PortEffects>(&mut self, arrival: &Arrival, head: SimTime, tail: SimTime, effects: &mut F) {
+    pub(crate) fn whole<F: PortEffects>(&mut self, port: u32, arrival: &Arrival, head: SimTime, tail: SimTime, effects: &mut F) {
         if F::EARLY {
             return effects.delivered(arrival, tail);
         }
-        let slot = self.messages.insert(Message { arrival: *arrival, packets_left: 0, through: tail });
+        let slot = self.insert(port, true, Message { arrival: *arrival, packets_left: 0, through: tail });
         if head == tail {
             return effects.schedule_port(head, PortEvent::HeadAndTail, arrival.source, slot);
         }
@@ -122,12 +158,12 @@ impl Receiver {
 
     #[inline]
     pub(crate) fn event(&mut self, event: PortEvent, slot: u32, effects: &mut impl PortEffects) {
-        let arrival = self.messages[slot].arrival;
+        let arrival = self.messages[place(slot)].arrival;
         if event != PortEvent::Tail {
             effects.head(&arrival);
         }
         if event != PortEvent::Head {
-            self.messages.remove(slot);
+            self.messages.remove(place(slot));
             effects.tail(&arrival);
         }
     }

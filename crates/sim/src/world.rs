@@ -4,7 +4,7 @@ use crate::station::{Above, Places, PortPlace, RegionRequests, Station};
 use crate::{Processes, Requests};
 use narrows_engine::Digest;
 use narrows_fabric::parallel::{self, Fabric, Plane, ProcessError};
-use narrows_fabric::{ConfigError, NetworkConfig, NetworkKind, Observer, Undelivered};
+use narrows_fabric::{ConfigError, FlowControl, NetworkConfig, NetworkKind, Observer, Undelivered};
 use narrows_nic::{AnyConfig, CommandError, Denied, Directory, Nics, Process, Statistics};
 use narrows_portals::{Command, ProcessId};
 use narrows_timeline::Timeline;
@@ -148,11 +148,29 @@ impl<'a> Hardware<'a> {
         Hardware { nodes, networks: vec![NetworkSetup { config, topology }], ports, nics: vec![nic.into()] }
     }
 
+    /// Whether it makes no difference when ports hear of a packet, between its last switch and their node: with credits
+    /// they hear early, unless they have another region than the switch.
+    fn hears_alike(&self) -> bool {
+        let alike = |config: &NetworkConfig| config.reliability.is_none() || matches!(config.flow_control, FlowControl::Pause(_));
+        self.networks.iter().all(|network| network.config.kind == NetworkKind::Packet && alike(network.config))
+    }
+
     /// Of each network, the region of every switch: [`parallel::regions`], as far as no node has a port in two of them.
-    fn regions(&self, whole: bool) -> Vec<Vec<u32>> {
+    fn regions(&self, cut: Cut) -> Vec<Vec<u32>> {
         let topologies = self.networks.iter().map(|network| &network.topology);
-        if whole {
-            return topologies.map(|topology| vec![0; topology.switches() as usize]).collect();
+        match cut {
+            Cut::Whole => return topologies.map(|topology| vec![0; topology.switches() as usize]).collect(),
+            Cut::Switches => {
+                let mut next = 1;
+                let of_network = |topology: &Topology| {
+                    let first = next;
+                    let regions: Vec<u32> = parallel::along_groups(topology).into_iter().map(|region| first + region).collect();
+                    next = regions.iter().max().map_or(next, |last| last + 1);
+                    regions
+                };
+                return topologies.map(of_network).collect();
+            }
+            Cut::Groups => {}
         }
         let cut = |network: &NetworkSetup<'_>| parallel::regions(network.config, &network.topology);
         let mut cuts: Vec<Vec<u32>> = self.networks.iter().map(cut).collect();
@@ -191,6 +209,17 @@ impl<'a> Hardware<'a> {
     }
 }
 
+/// Regions of a world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cut {
+    /// One.
+    Whole,
+    /// The groups of the topology, with their nodes.
+    Groups,
+    /// All nodes together, and the groups of switches.
+    Switches,
+}
+
 /// Makes the agents of regions, of which it gets the hosts.
 type Agents<'a, P> = Box<dyn FnOnce(&[Vec<u32>]) -> Vec<Station<P>> + 'a>;
 
@@ -205,6 +234,8 @@ pub struct World<P: Processes> {
     rails_before: Vec<RailTotals>,
     /// Hosts of the first network.
     hosts: u32,
+    /// Regions, from the first on, that have nodes.
+    with_nodes: usize,
     background: Option<Background>,
 }
 
@@ -220,7 +251,28 @@ impl<P: Processes> World<P> {
     pub fn whole(setup: Setup<'_>, processes: impl FnOnce(&[u32]) -> P) -> Result<World<P>, ConfigError> {
         let mut processes = Some(processes);
         let processes = &mut |ranks: &[u32]| processes.take().expect("there is one region")(ranks);
-        World::assemble(setup, true, processes, |planes, agents| Fabric::of_planes(planes, agents))
+        World::assemble(setup, Cut::Whole, processes, |planes, agents| Fabric::of_planes(planes, agents))
+    }
+
+    /// A machine at rest whose nodes are led event by event ([`World::next_led`]), while up to `threads` threads have
+    /// the switches: of packet networks, if it makes no difference there. `processes` makes its processes for a list of
+    /// their numbers, and none for regions of switches.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    ///
+    /// # Panics
+    /// See [`Directory::new`].
+    pub fn led(setup: Setup<'_>, threads: usize, mut processes: impl FnMut(&[u32]) -> P) -> Result<World<P>, ConfigError>
+    where
+        P: 'static,
+        P::Letter: 'static,
+    {
+        let cut = if threads > 1 && setup.hardware.hears_alike() { Cut::Switches } else { Cut::Whole };
+        let mut world = World::assemble(setup, cut, &mut processes, |planes, agents| Fabric::of_planes(planes, agents))?;
+        // Nobody asks for anything earlier than that after an event.
+        world.fabric.lead(threads, world.lookahead);
+        Ok(world)
     }
 
     /// A machine at rest, cut along the groups of its topology. `processes` makes those of a region, which it gets as a
@@ -232,7 +284,7 @@ impl<P: Processes> World<P> {
     /// # Panics
     /// See [`Directory::new`].
     pub fn regions(setup: Setup<'_>, mut processes: impl FnMut(&[u32]) -> P) -> Result<World<P>, ConfigError> {
-        World::assemble(setup, false, &mut processes, |planes, agents| Fabric::of_planes(planes, agents))
+        World::assemble(setup, Cut::Groups, &mut processes, |planes, agents| Fabric::of_planes(planes, agents))
     }
 
     /// As [`World::regions`], with the share of them that this one of several processes has ([`Fabric::spread`]): what
@@ -247,12 +299,12 @@ impl<P: Processes> World<P> {
     where
         P::Letter: Serialize + DeserializeOwned,
     {
-        World::assemble(setup, false, &mut processes, |planes, agents| Fabric::spread(planes, among, agents))
+        World::assemble(setup, Cut::Groups, &mut processes, |planes, agents| Fabric::spread(planes, among, agents))
     }
 
     fn assemble<'a>(
         setup: Setup<'a>,
-        whole: bool,
+        cut: Cut,
         processes: &mut dyn FnMut(&[u32]) -> P,
         fabric: impl FnOnce(Vec<Plane<'a>>, Agents<'_, P>) -> Result<Fabric<Station<P>>, ConfigError>,
     ) -> Result<World<P>, ConfigError> {
@@ -262,7 +314,9 @@ impl<P: Processes> World<P> {
         let Setup { hardware, places } = setup;
         let instant = hardware.nics.iter().any(|nic| nic.portals().quick_ack);
         let loggp = hardware.networks.iter().any(|network| network.config.kind == NetworkKind::LogGp);
-        let cuts = hardware.regions(whole || instant || loggp && share_nodes(places));
+        let cut = if instant || loggp && share_nodes(places) { Cut::Whole } else { cut };
+        let cuts = hardware.regions(cut);
+        let apart = (cut == Cut::Switches).then_some(0);
         let Hardware { nodes, networks, ports, nics } = hardware;
         let mtus = networks.iter().flat_map(|network| std::iter::repeat_n(network.config.mtu.0, network.topology.hosts() as usize));
         let of_port = |(port, mtu): (&PortSetup, u64)| PortPlace { mtu, lookahead: nics[port.nic].portals().lookahead() };
@@ -271,8 +325,12 @@ impl<P: Processes> World<P> {
         let (hosts, count) = (ports.len(), places.len());
         let directory = Arc::new(Directory::with_ports(nodes, places, ports.iter().map(|port| (port.node, port.rail)).collect()));
         let (kind, first_hosts) = (networks[0].config.kind, networks[0].topology.hosts());
-        let planes =
-            networks.into_iter().zip(cuts).map(|(NetworkSetup { config, topology }, region_of)| Plane { config, topology, region_of });
+        let planes = networks.into_iter().zip(cuts).map(|(NetworkSetup { config, topology }, region_of)| Plane {
+            config,
+            topology,
+            region_of,
+            hosts: apart,
+        });
         let mut shared_places = None;
         let agents = |regions: &[Vec<u32>]| {
             let (mut locals, mut numbers) = (vec![0; hosts], vec![0; count]);
@@ -308,6 +366,7 @@ impl<P: Processes> World<P> {
             before: Totals::default(),
             rails_before: Vec::new(),
             hosts: first_hosts,
+            with_nodes: if cut == Cut::Switches { 1 } else { usize::MAX },
             background: None,
         })
     }
@@ -473,20 +532,56 @@ impl<P: Processes> World<P> {
         self.fabric.now()
     }
 
-    /// The only region's next event.
-    ///
-    /// # Panics
-    /// When there are several.
+    /// The time of the next event of the nodes before `end`, if there is one, as [`World::next_time`] counts: of
+    /// [`World::whole`] and [`World::led`].
+    #[inline]
+    pub fn next_led(&mut self, end: SimTime) -> Option<SimTime>
+    where
+        P: 'static,
+        P::Letter: 'static,
+    {
+        if self.background.is_some() && self.stations().map(|station| station.above.under_way).sum::<i64>() == 0 {
+            return None;
+        }
+        self.fabric.next_led(end)
+    }
+
+    /// See [`Fabric::reach`].
+    pub fn reach(&mut self, time: SimTime)
+    where
+        P: 'static,
+        P::Letter: 'static,
+    {
+        self.fabric.reach(time);
+    }
+
+    /// Before that time nothing happens to a process, unless one asks for something; as all cuts say. `end`: it is not
+    /// looked for beyond.
+    pub fn quiet_until(&mut self, end: SimTime) -> SimTime {
+        if self.kind == NetworkKind::Packet {
+            // Which events there are in switches depends on the cut.
+            let under_way: i64 = self.stations().map(|station| station.above.under_way).sum();
+            return if under_way == 0 { end } else { SimTime::ZERO };
+        }
+        self.fabric.next_time().map_or(end, |next| next.min(end))
+    }
+
+    /// The event of [`World::next_led`].
     #[inline]
     pub fn step(&mut self) {
         self.fabric.step();
     }
 
-    /// Until nothing is left in the region of `rank`, as far as it does not concern others; the time that it has
-    /// reached.
-    pub fn drain(&mut self, rank: u32) -> SimTime {
-        let region = self.region_of(rank);
-        self.fabric.drain(region)
+    /// Until nothing is left, of [`World::whole`] and [`World::led`]. Meant for what is before and after simulated
+    /// time: background traffic has no end.
+    pub fn drain(&mut self)
+    where
+        P: 'static,
+        P::Letter: 'static,
+    {
+        while self.fabric.next_led(SimTime::MAX).is_some() {
+            self.fabric.step();
+        }
     }
 
     /// Has every process ask for something, before simulated time starts: one after the other within a region, each
@@ -659,10 +754,14 @@ impl<P: Processes> World<P> {
         own.into_iter().map(|port| (port, of_port(port))).collect()
     }
 
+    fn stations(&mut self) -> impl Iterator<Item = &mut Station<P>> {
+        self.fabric.agents().take(self.with_nodes)
+    }
+
     /// Whose command a NIC has refused first.
     #[inline]
     pub fn error(&mut self) -> Option<u32> {
-        let errors = self.fabric.agents().filter_map(|station| station.error.as_ref());
+        let errors = self.stations().filter_map(|station| station.error.as_ref());
         errors.map(|&(at, rank, _)| (at, rank)).min().map(|(_, rank)| rank)
     }
 
@@ -678,14 +777,14 @@ impl<P: Processes> World<P> {
 
     /// The first flow that a port has given up when no other rail was left: what was sent there will never arrive.
     pub fn undelivered(&mut self) -> Option<Undelivered> {
-        let first = self.fabric.agents().filter_map(|station| station.undelivered.clone());
+        let first = self.stations().filter_map(|station| station.undelivered.clone());
         first.min_by_key(|undelivered| (undelivered.at, undelivered.from, undelivered.target))
     }
 
     /// The first access that a NIC has refused for its protection domain.
     #[inline]
     pub fn denied(&mut self) -> Option<Denied> {
-        self.fabric.agents().filter_map(|station| station.above.denied).min_by_key(|denied| (denied.at, denied.process.0))
+        self.stations().filter_map(|station| station.above.denied).min_by_key(|denied| (denied.at, denied.process.0))
     }
 
     /// Messages that portal table entries with RETRY refuse for now.

@@ -66,7 +66,7 @@ fn run(puts: &[Put], ranks_per_node: u32, in_order: bool) -> (Vec<(SimTime, u32,
         ] {
             world.submit(rank, Rail::FIRST, SimTime::ZERO, command);
         }
-        world.drain(rank);
+        world.drain();
     }
     world.start_recording(SimTime::from_us(100));
     let mut clocks = [SimTime::from_us(100); NODES as usize];
@@ -79,7 +79,7 @@ fn run(puts: &[Put], ranks_per_node: u32, in_order: bool) -> (Vec<(SimTime, u32,
         let put = Command::Put { local, length, inline: None, ack, target, hdr_data };
         world.submit(from * ranks_per_node, Rail::FIRST, *clock, put);
     }
-    world.drain(0);
+    world.drain();
     assert_eq!(world.error(), None);
     let events = world.recorded().events;
     (std::mem::take(&mut world.processes().told), events)

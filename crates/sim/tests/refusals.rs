@@ -24,10 +24,10 @@ fn a_portal_table_entry_that_exists_is_refused_by_name() {
     let mut world = World::whole(setup, |_| Nothing).expect("the default network");
     let alloc = || Command::PtAlloc { pt: 4, options: 0, eq: EqId::NONE };
     world.submit(1, Rail::FIRST, SimTime::from_us(1), alloc());
-    world.drain(1);
+    world.drain();
     assert_eq!(world.error(), None);
     // Both are on their way when the NIC looks at the first one.
     world.submit(1, Rail::FIRST, SimTime::from_us(2), alloc());
-    world.drain(1);
+    world.drain();
     assert_eq!(world.take_error(), Some((1, CommandError::PtInUse(4))));
 }

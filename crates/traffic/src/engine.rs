@@ -155,7 +155,12 @@ impl<const WATCHES: bool> Regions<WATCHES> {
             let sources = Sources::new(plan.clone(), hosts, &mut |at, host, tag| timers.push((at, host, tag)));
             Watch(RegionTraffic { sources, telemetry: nothing(), undelivered: None })
         };
-        let plane = Plane { config: &setup.network, region_of: regions(&setup.network, &setup.topology), topology: setup.topology.clone() };
+        let plane = Plane {
+            config: &setup.network,
+            region_of: regions(&setup.network, &setup.topology),
+            topology: setup.topology.clone(),
+            hosts: None,
+        };
         let agents = |regions: &[Vec<u32>]| regions.iter().map(&mut watch).collect();
         let mut fabric = match &setup.processes {
             Some(processes) => Fabric::spread(vec![plane], processes, agents),

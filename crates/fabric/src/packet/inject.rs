@@ -3,6 +3,7 @@
 use super::region::{Effects, Region};
 use super::state::*;
 use crate::Transfer;
+use crate::flights::NONE;
 use crate::port::{Landing, Next, Ports};
 use narrows_units::SimTime;
 
@@ -69,7 +70,7 @@ impl<P: Ports> Region<P> {
     }
 
     /// The head of a packet is, or will be, at its target at `head`; the rest of its way is known. `output`: with
-    /// credits, that of its last link.
+    /// credits, that of its last link, if it is of this region.
     #[inline]
     pub(super) fn eject(&mut self, index: u32, output: u32, head: u64, now: u64, fx: &mut impl Effects) {
         let packet = self.packets[index];
@@ -82,12 +83,22 @@ impl<P: Ports> Region<P> {
             let link = self.inputs[packet.input as usize].link;
             let through = self.ports.arrive(host, &landing(link), &packet, fx).as_ps();
             self.leaves(packet.input, packet.lane(), through, packet.wire, now, fx);
-        } else {
+        } else if output != NONE {
             let Output { link, latency, .. } = self.outputs[output as usize];
             let through = self.ports.arrive(host, &landing(link), &packet, fx).as_ps();
             self.give_back(output, packet.lane(), through + latency, packet.wire, now, fx);
+        } else {
+            let link = self.inputs[packet.input as usize].link;
+            self.eject_from_afar(host, &packet, &landing(link), now, fx);
         }
         self.free_packet(index);
+    }
+
+    /// The credits are those of another region.
+    #[inline(never)]
+    fn eject_from_afar(&mut self, host: u32, packet: &Packet, landing: &Landing, now: u64, fx: &mut impl Effects) {
+        let through = self.ports.arrive(host, landing, packet, fx).as_ps();
+        self.leave(packet.input, packet.lane(), through, packet.wire, now, fx);
     }
 }
 

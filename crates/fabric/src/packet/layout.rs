@@ -3,12 +3,15 @@
 use crate::{NetworkConfig, NetworkKind};
 use narrows_topology::{Topology, Vertex};
 
-/// Who is where. A region owns its switches, their hosts, and every link that starts at one of them; it numbers its
-/// hosts, its links (those of its hosts first, in their order) and the links that end in it.
+/// Who is where. A region owns its switches, their hosts (or all hosts, which have a region of their own then), and
+/// every link that starts at one of them; it numbers its hosts, its links (those of its hosts first, in their order)
+/// and the links that end in it.
 #[derive(Debug)]
 pub(crate) struct Layout {
     pub topology: Topology,
     pub regions: u32,
+    /// Hosts are in another region than their switches.
+    pub hosts_apart: bool,
     /// By host: its region and its number there, which is also that of its link.
     pub hosts: Vec<(u32, u32)>,
     /// By switch.
@@ -26,17 +29,19 @@ impl Layout {
     /// Everything in one region.
     pub(crate) fn whole(topology: Topology) -> Layout {
         let regions = vec![0; topology.switches() as usize];
-        Layout::new(topology, regions, 1)
+        Layout::new(topology, regions, None, 1)
     }
 
-    /// `region_of`: by switch, below `regions`.
-    pub(crate) fn new(topology: Topology, region_of: Vec<u32>, regions: u32) -> Layout {
+    /// `region_of`: by switch, below `regions`. `hosts`: the region of all hosts, if that is not the one of their
+    /// switch.
+    pub(crate) fn new(topology: Topology, region_of: Vec<u32>, hosts: Option<u32>, regions: u32) -> Layout {
         let mut starting = vec![Vec::new(); regions as usize];
         let mut ending = starting.clone();
         let links = topology.links();
-        let home = |vertex: Vertex| match vertex {
-            Vertex::Switch(switch) => region_of[switch as usize],
-            Vertex::Host(host) => match links[topology.injection(host) as usize].to {
+        let home = |vertex: Vertex| match (vertex, hosts) {
+            (Vertex::Switch(switch), _) => region_of[switch as usize],
+            (Vertex::Host(_), Some(region)) => region,
+            (Vertex::Host(host), None) => match links[topology.injection(host) as usize].to {
                 Vertex::Switch(switch) => region_of[switch as usize],
                 Vertex::Host(_) => 0,
             },
@@ -50,8 +55,9 @@ impl Layout {
             starting.push(number as u32);
             ending.push(number as u32);
         }
+        let apart = hosts.is_some();
         let hosts = (0..topology.hosts()).map(|host| (home(Vertex::Host(host)), output[host as usize])).collect();
-        Layout { hosts, output, input, starting, ending, regions, region_of, topology }
+        Layout { hosts_apart: apart, hosts, output, input, starting, ending, regions, region_of, topology }
     }
 
     /// The region of a vertex.

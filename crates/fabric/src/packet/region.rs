@@ -230,7 +230,7 @@ impl<P: Ports> Region<P> {
         };
         let plain = region.pauses.is_none() && region.crossbar.is_none() && region.matching.is_none() && region.fronts.is_none();
         let plain = plain && !region.touches && !region.reliable && region.reroutes.is_empty() && region.arbiter.is_round_robin();
-        let plain = plain && region.costs.packet_gap == 0;
+        let plain = plain && region.costs.packet_gap == 0 && !region.layout.hosts_apart;
         region.trains = super::train::Trains::new(plain);
         region
     }
@@ -256,8 +256,8 @@ impl<P: Ports> Region<P> {
             EventKind::Flow => self.flow_event(place, payload, now, fx),
             EventKind::Arrive => {
                 if self.pauses.is_none() {
-                    let output = self.inputs[self.packets[payload].input as usize].output;
-                    self.eject(payload, output, now, now, fx);
+                    let Input { region, output, .. } = self.inputs[self.packets[payload].input as usize];
+                    self.eject(payload, if region == self.number { output } else { NONE }, now, now, fx);
                 } else if self.admit(payload, now, fx) {
                     self.eject(payload, NONE, now, now, fx);
                 }
@@ -293,13 +293,14 @@ impl<P: Ports> Region<P> {
     /// A packet from another region.
     #[inline]
     pub(crate) fn land(&mut self, packet: Packet, fx: &mut impl Effects) {
-        let Input { link, speed, .. } = self.inputs[packet.input as usize];
-        let head = if self.store_and_forward { packet.ready } else { packet.ready - self.costs.wire(speed).time(packet.wire) };
+        let Input { link, speed, switch, .. } = self.inputs[packet.input as usize];
+        let at_host = switch == NONE;
+        let head = if self.store_and_forward && !at_host { packet.ready } else { packet.ready - self.costs.wire(speed).time(packet.wire) };
         let index = self.packets.insert(packet);
         if let Some(meters) = &mut self.meters {
             meters.land(&packet, index);
         }
-        fx.schedule(head, EventKind::Ready, link, index);
+        fx.schedule(head, if at_host { EventKind::Arrive } else { EventKind::Ready }, link, index);
     }
 
     /// News from another region.
@@ -320,14 +321,17 @@ impl<P: Ports> Region<P> {
         }
     }
 
-    /// A packet from another process names an input and a lane of this region, and hosts of the network.
+    /// A packet from another process names an input of a switch and a lane of this region, and hosts of the network.
     pub(crate) fn takes(&self, packet: &Packet) -> bool {
         let hosts = self.layout.hosts.len() as u32;
         packet.source < hosts
             && (packet.target < hosts || packet.is_copied())
             && packet.lane() < self.lanes
             && u32::from(packet.route.channel) < self.channels
-            && self.inputs.get(packet.input as usize).is_some_and(|input| packet.ready >= self.costs.wire(input.speed).time(packet.wire))
+            && self
+                .inputs
+                .get(packet.input as usize)
+                .is_some_and(|input| input.switch != NONE && packet.ready >= self.costs.wire(input.speed).time(packet.wire))
     }
 
     /// The same of news.
@@ -687,6 +691,9 @@ impl<P: Ports> Region<P> {
         packet.input = input;
         if to_host {
             packet.ready = tail + latency;
+            if region != self.number {
+                return self.fly(index, region, start + latency, fx);
+            }
             if self.pauses.is_some() {
                 return fx.schedule(start + latency, EventKind::Arrive, link, index);
             }
@@ -698,13 +705,20 @@ impl<P: Ports> Region<P> {
         if region == self.number {
             fx.schedule(head, EventKind::Ready, link, index);
         } else {
-            let ready = packet.ready;
-            fx.fly(region, head, packet);
-            if self.meters.is_some() {
-                self.send_carried(region, head, input, ready, index, fx);
-            }
-            self.free_packet(index);
+            self.fly(index, region, head, fx);
         }
+    }
+
+    /// A packet is on its way to another region, where its head is seen at `head`.
+    #[inline]
+    fn fly(&mut self, index: u32, region: u32, head: u64, fx: &mut impl Effects) {
+        let packet = &self.packets[index];
+        let (input, ready) = (packet.input, packet.ready);
+        fx.fly(region, head, packet);
+        if self.meters.is_some() {
+            self.send_carried(region, head, input, ready, index, fx);
+        }
+        self.free_packet(index);
     }
 
     /// By how much longer a packet takes on a link with faults, and the latency there.
@@ -791,8 +805,8 @@ impl<P: Ports> Region<P> {
         if let Some(faults) = &mut self.faults {
             trip.latency = faults.lone(output, now, trip.start + trip.latency) - trip.start;
         }
-        let Output { to_host, link, input, .. } = self.outputs[output as usize];
-        if !to_host || self.pauses.is_some() {
+        let Output { to_host, region, link, input, .. } = self.outputs[output as usize];
+        if !to_host || region != self.number || self.pauses.is_some() {
             return self.depart(index, output, lane, trip, now, fx);
         }
         // The port sees packets in the order in which they come.

@@ -606,7 +606,8 @@ impl<P: Ports> Region<P> {
     fn head_of_train(&mut self, train: &Train, message: usize, fx: &mut impl Effects) -> u32 {
         let Message { transfer, started, first, packets, .. } = train.messages[message];
         let Transfer { id, source, target, virtual_network, payload, .. } = transfer;
-        let slot = self.ports.open(&Arrival { id, source, target, virtual_network, payload, started: SimTime(started) }, packets);
+        let slot =
+            self.ports.open(train.target, &Arrival { id, source, target, virtual_network, payload, started: SimTime(started) }, packets);
         let last = &train.stages[train.width() - 1];
         let header = train.starts(first, train.width() - 1) + last.latency + self.costs.host_wire().time(self.costs.header);
         fx.schedule_port(SimTime(header), PortEvent::Head, last.link, slot);

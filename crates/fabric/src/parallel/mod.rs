@@ -50,6 +50,7 @@
 
 mod agent;
 mod effects;
+mod led;
 mod meeting;
 mod part;
 mod processes;
@@ -105,6 +106,8 @@ pub struct Fabric<A: Agent> {
     least: u32,
     windows: u64,
     now: u64,
+    /// Where the first region is led.
+    led: led::Led<A>,
 }
 
 /// A network of a machine.
@@ -116,6 +119,8 @@ pub struct Plane<'a> {
     pub topology: Topology,
     /// The region of every switch. The numbers of all networks together are those from 0 without a gap.
     pub region_of: Vec<u32>,
+    /// The region of all hosts; `None`: they are in those of their switches.
+    pub hosts: Option<u32>,
 }
 
 /// Where the numbers of each network begin.
@@ -206,7 +211,7 @@ impl<A: Agent> Fabric<A> {
         region_of: Vec<u32>,
         agents: impl FnOnce(&[Vec<u32>]) -> Vec<A>,
     ) -> Result<Self, ConfigError> {
-        Fabric::of_planes(vec![Plane { config, topology, region_of }], agents)
+        Fabric::of_planes(vec![Plane { config, topology, region_of, hosts: None }], agents)
     }
 
     /// A machine of several networks, which share nothing but agents: hosts are numbered through all of them, in their
@@ -249,9 +254,9 @@ impl<A: Agent> Fabric<A> {
     ) -> Result<Self, ConfigError> {
         let routings = planes.iter().map(|plane| plane.config.routings(&plane.topology)).collect::<Result<Vec<_>, _>>()?;
         let configs: Vec<&NetworkConfig> = planes.iter().map(|plane| plane.config).collect();
-        let regions = planes.iter().flat_map(|plane| &plane.region_of).max().map_or(1, |last| last + 1);
+        let regions = planes.iter().flat_map(|plane| plane.region_of.iter().chain(&plane.hosts)).max().map_or(1, |last| last + 1);
         let mut layouts: Vec<Layout> =
-            planes.into_iter().map(|Plane { topology, region_of, .. }| Layout::new(topology, region_of, regions)).collect();
+            planes.into_iter().map(|Plane { topology, region_of, hosts, .. }| Layout::new(topology, region_of, hosts, regions)).collect();
         let ahead = |layouts: &[Layout]| Lookahead::new(configs.iter().copied().zip(layouts));
         let mut lookahead = ahead(&layouts);
         let header = configs.iter().map(|config| config.header.0 as u32).min().expect("a machine has a network");
@@ -298,7 +303,20 @@ impl<A: Agent> Fabric<A> {
         let parts = parts?;
         let boxes = (0..regions).map(|_| Mutex::new(Mailbox::new(layouts.len()))).collect();
         let least = configs.iter().map(|config| config.packet().0 as u32).min().unwrap_or(0);
-        Ok(Fabric { parts, first: own.start, spread, error: None, boxes, layouts, homes, lookahead, least, windows: 0, now: 0 })
+        Ok(Fabric {
+            parts,
+            first: own.start,
+            spread,
+            error: None,
+            boxes,
+            layouts,
+            homes,
+            lookahead,
+            least,
+            windows: 0,
+            now: 0,
+            led: led::Led::new(),
+        })
     }
 
     /// Runs until `time`, everything at it included, on up to `threads` threads.
@@ -375,13 +393,10 @@ impl<A: Agent> Fabric<A> {
         Ok(processes.gather(&next)?.into_iter().flatten().min())
     }
 
-    /// The only region's next event: for those who look at what happened after each.
-    ///
-    /// # Panics
-    /// When there are several regions.
+    /// The first region's next event: for those who look at what happened after each. If there are several regions,
+    /// that of [`Fabric::next_led`].
     pub fn step(&mut self) {
-        let [part] = self.parts.as_mut_slice() else { panic!("events of several regions have no order") };
-        let part = inner(part);
+        let part = inner(&mut self.parts[0]);
         part.step();
         self.now = part.now;
     }
@@ -391,12 +406,6 @@ impl<A: Agent> Fabric<A> {
     pub fn act<R>(&mut self, region: u32, what: impl FnOnce(&mut A, &mut Context<'_, A::Event, A::Letter>) -> R) -> R {
         let now = self.now;
         Alone { part: self.part(region), now }.act(what)
-    }
-
-    /// Everything in one region, as far as it does not concern others, and the time of the last event.
-    pub fn drain(&mut self, region: u32) -> SimTime {
-        let now = self.now;
-        Alone { part: self.part(region), now }.drain()
     }
 
     /// Does something with every region by itself, on up to `threads` threads; what came of it, by region.
@@ -461,6 +470,9 @@ impl<A: Agent> Fabric<A> {
 
     /// Brings everything that is under way between regions, and all that was asked for, into their queues.
     fn open(&mut self) {
+        for part in &mut self.parts {
+            windows::post(inner(part), &self.boxes);
+        }
         for part in &mut self.parts {
             let part = inner(part);
             let mail = inner(&mut self.boxes[part.number as usize]);

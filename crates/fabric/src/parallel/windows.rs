@@ -11,6 +11,7 @@ use crate::packet::layout::Layout;
 use crate::packet::state::NEVER;
 use crate::timing::{Costs, Timer};
 use crate::{Forwarding, NetworkKind};
+use narrows_topology::Vertex;
 use narrows_units::SimTime;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -25,15 +26,24 @@ pub(super) struct Lookahead(Vec<OfNetwork>);
 
 #[derive(Clone, Debug)]
 struct OfNetwork {
-    /// By speed of the links between regions: their latency, until the head of a packet asks for an output, and times
-    /// on the wire.
-    links: Vec<(u64, u64, Timer)>,
+    /// By kind of the links between regions.
+    links: Vec<Between>,
     /// Times on the fastest link of all.
     fastest: Timer,
     /// Stores and forwards.
     whole: bool,
     /// Beyond this nothing goes.
     most: u64,
+}
+
+/// Links from one region to another.
+#[derive(Clone, Copy, Debug)]
+struct Between {
+    latency: u64,
+    /// Until the head of a packet asks for an output; `None`: they lead to hosts.
+    pipeline: Option<u64>,
+    /// Times on the wire.
+    wire: Timer,
 }
 
 impl Lookahead {
@@ -56,16 +66,21 @@ impl OfNetwork {
         }
         let mut most = NEVER;
         let between = layout.topology.links().iter().filter(|link| layout.home(link.from) != layout.home(link.to));
-        let speeds: BTreeSet<u16> = between.map(|link| link.speed).collect();
+        let kinds: BTreeSet<(u16, bool)> = between.map(|link| (link.speed, matches!(link.to, Vertex::Host(_)))).collect();
         // Over any of them a packet may leave the switch that it has come to.
         let all: BTreeSet<u16> = layout.topology.links().iter().map(|link| link.speed).collect();
         let fastest = all.iter().map(|&speed| *costs.wire(speed)).min_by_key(|timer| timer.time(1 << 20)).unwrap_or(*costs.wire(0));
-        let links = speeds.iter().map(|&speed| (costs.link(speed).latency.as_ps(), costs.switch_latency, *costs.wire(speed))).collect();
+        let kind = |&(speed, to_host): &(u16, bool)| Between {
+            latency: costs.link(speed).latency.as_ps(),
+            pipeline: (!to_host).then_some(costs.switch_latency),
+            wire: *costs.wire(speed),
+        };
+        let links = kinds.iter().map(kind).collect();
         if let FlowControl::Pause(pause) = &config.flow_control
-            && !speeds.is_empty()
+            && !kinds.is_empty()
         {
             most = pause.resend_after.as_ps();
-            for &speed in &speeds {
+            for &(speed, _) in &kinds {
                 most = most.min(costs.link(speed).latency.as_ps() + costs.wire(speed).time(pause.frame.0 as u32));
             }
         }
@@ -73,13 +88,13 @@ impl OfNetwork {
     }
 
     /// `least`: no packet that has come over such a link so far was smaller. The head of a packet asks for an output
-    /// after the link and the switch's pipeline; credits are back after the time of the packet on the link that it goes
-    /// on with, and the link. A smaller one that is injected meanwhile has to come over such a link before there are
-    /// credits to give back for it.
+    /// after the link and the switch's pipeline, and is at a host after the link; credits are back after the time of
+    /// the packet on the link that it goes on with, and the link. A smaller one that is injected meanwhile has to come
+    /// over such a link before there are credits to give back for it.
     fn with(&self, least: u32) -> u64 {
-        let link = |&(latency, pipeline, timer): &(u64, u64, Timer)| {
-            let whole = if self.whole { timer.time(least) } else { 0 };
-            latency + self.fastest.time(least).min(pipeline + whole)
+        let link = |between: &Between| {
+            let whole = if self.whole { between.wire.time(least) } else { 0 };
+            between.latency + between.pipeline.map_or(0, |pipeline| self.fastest.time(least).min(pipeline + whole))
         };
         self.links.iter().map(link).min().unwrap_or(NEVER).min(self.most)
     }
@@ -253,32 +268,42 @@ impl<'a, A: Agent> Windows<'a, A> {
     }
 
     fn run_part(&self, number: usize, until: u64) {
-        let mut part = lock(&self.parts[number]);
-        let part = &mut *part;
-        // What is sent in this window may be among it: it is for later ones, and does no harm.
-        std::mem::swap(&mut part.mail, &mut lock(&self.boxes[part.number as usize]));
-        part.open();
-        part.fetch(until);
-        part.run(until, if self.boxes.len() == 1 { EVENTS_AT_ONCE } else { u64::MAX });
-        let next = part.effects.queue.peek().map_or(NEVER, |(at, _)| at).min(part.effects.sent);
+        let most = if self.boxes.len() == 1 { EVENTS_AT_ONCE } else { u64::MAX };
+        let (next, least) = run_part(&mut lock(&self.parts[number]), self.boxes, until, most);
         self.next.fetch_min(next, Ordering::Relaxed);
-        for model in part.planes.all() {
-            if let Model::Packet(region) = model {
-                self.smaller.fetch_min(region.least_wire(), Ordering::Relaxed);
-            }
-        }
-        part.effects.sent = NEVER;
-        for (region, plane, packet) in part.effects.outbox.packets.drain(..) {
-            lock(&self.boxes[region as usize]).planes[plane as usize].packets.push(packet);
-        }
-        for (region, plane, note) in part.effects.outbox.notes.drain(..) {
-            lock(&self.boxes[region as usize]).planes[plane as usize].notes.push(note);
-        }
-        for (region, plane, flying) in part.effects.outbox.flying.drain(..) {
-            lock(&self.boxes[region as usize]).planes[plane as usize].flying.push(flying);
-        }
-        for (region, host, letter) in part.effects.outbox.letters.drain(..) {
-            lock(&self.boxes[region as usize]).letters.push((host, letter));
-        }
+        self.smaller.fetch_min(least, Ordering::Relaxed);
+    }
+}
+
+/// A part takes what the others have sent, does everything before `until`, but not more than `most` events, and gives
+/// the others what is for them. When something happens next there, or by what it has sent, and its smallest packet.
+pub(super) fn run_part<A: Agent>(part: &mut Part<A>, boxes: &[Mutex<Mailbox<A::Letter>>], until: u64, most: u64) -> (u64, u32) {
+    // What is sent in this window may be among it: it is for later ones, and does no harm.
+    std::mem::swap(&mut part.mail, &mut lock(&boxes[part.number as usize]));
+    part.open();
+    part.fetch(until);
+    part.run(until, most);
+    let next = part.effects.queue.peek().map_or(NEVER, |(at, _)| at).min(part.effects.sent);
+    let models = part.planes.all().map(|model| if let Model::Packet(region) = model { region.least_wire() } else { u32::MAX });
+    let least = models.min().unwrap_or(u32::MAX);
+    post(part, boxes);
+    (next, least)
+}
+
+/// What a part has sent to others goes into their boxes.
+pub(super) fn post<A: Agent>(part: &mut Part<A>, boxes: &[Mutex<Mailbox<A::Letter>>]) {
+    part.effects.sent = NEVER;
+    let outbox = &mut part.effects.outbox;
+    for (region, plane, packet) in outbox.packets.drain(..) {
+        lock(&boxes[region as usize]).planes[plane as usize].packets.push(packet);
+    }
+    for (region, plane, note) in outbox.notes.drain(..) {
+        lock(&boxes[region as usize]).planes[plane as usize].notes.push(note);
+    }
+    for (region, plane, flying) in outbox.flying.drain(..) {
+        lock(&boxes[region as usize]).planes[plane as usize].flying.push(flying);
+    }
+    for (region, host, letter) in outbox.letters.drain(..) {
+        lock(&boxes[region as usize]).letters.push((host, letter));
     }
 }

@@ -78,6 +78,8 @@ pub struct RunSpec {
     pub offload_allreduce: bool,
     /// Synthetic traffic beside it, in simulated time.
     pub background: Vec<Class>,
+    /// Threads of the simulator: the results do not depend on them.
+    pub threads: usize,
 }
 
 /// What `--check` asks for.
@@ -200,6 +202,7 @@ impl RunSpec {
             timing: None,
             offload_allreduce: false,
             background: Vec::new(),
+            threads: 1,
         }
     }
 
@@ -324,7 +327,10 @@ impl RunSpec {
         }
         let setup = narrows_sim::Setup { hardware: networks.hardware(), places: &processes };
         let bridged = message.rails.bridging().is_some();
-        let mut world = narrows_live::world(setup, &mapping, message)?;
+        // A timeline is told in the order of time, and background traffic ends with an event of the nodes.
+        let alone = self.timeline.is_some() || !self.background.is_empty();
+        let threads = if alone { 1 } else { self.threads };
+        let mut world = narrows_live::world(setup, &mapping, &message, threads)?;
         if let Some(background) = background {
             world.set_background(background);
         }
