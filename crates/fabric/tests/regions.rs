@@ -399,6 +399,29 @@ fn switches_have_threads_of_their_own() {
     }
 }
 
+/// Two messages that are through at one instant at one port, as the first one waits for PCIe, are told in the order in
+/// which they came, not by their places in the memory of a region: there they have those that others have left, in the
+/// opposite order.
+#[test]
+fn messages_that_are_through_at_one_instant_keep_their_order() {
+    let topology = FatTree::k_ary_n_tree(4, 2).unwrap().build();
+    let config = NetworkConfig { pcie_rate: ByteRate(8_000_000_000), ..round_numbers(NetworkKind::Packet) };
+    let start = SimTime::from_us(10);
+    let mut list = vec![
+        (SimTime::from_ns(480), message(0, 13, 12, 1000)),
+        (SimTime::ZERO, message(1, 8, 14, 1000)),
+        (start, Transfer { source_dma: false, ..message(2, 4, 0, 1000) }),
+    ];
+    // One of these is through with the other.
+    for payload in 1..=1000 {
+        list.truncate(3);
+        list.push((start + SimTime::from_ns(50), Transfer { source_dma: false, target_dma: false, ..message(3, 8, 0, payload) }));
+        let whole = run(&config, &topology, vec![0; topology.switches() as usize], &list, 1, None);
+        let apart = run(&config, &topology, (0..topology.switches()).collect(), &list, 1, None);
+        assert_eq!(apart, whole, "{payload} bytes");
+    }
+}
+
 /// Links without latency leave no time to work apart: one region, and the same outcome.
 #[test]
 fn without_latency_there_is_one_region() {

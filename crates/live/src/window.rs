@@ -173,8 +173,10 @@ struct Run<'a> {
     deputies: &'a [Deputy],
     /// Reused: ranks that each deputy is to wake.
     far: Vec<Vec<u32>>,
-    /// The end of the last window that had one: everything before has happened.
-    reached: SimTime,
+    /// The last window ended a lookahead after this: when a rank was last woken, or heard of something if nothing has
+    /// happened since. What comes from the host's time comes at this time at the earliest, so that nothing is asked for
+    /// before what has happened. The last event of all depends on the cut into regions.
+    now: SimTime,
 }
 
 /// The machine of `setup`, with the ranks of `mapping` as its processes, whose messages move as `message` says.
@@ -288,7 +290,7 @@ fn watched(mapping: &Mapping, mut world: World, child: Child, options: Options, 
         cores: None,
         deputies,
         far: vec![Vec::new(); deputies.len()],
-        reached: SimTime(EPOCH_PS),
+        now: SimTime(EPOCH_PS),
     };
     run.delayer = run.options.timing.take().map(|timing| {
         let place = |rank| {
@@ -664,7 +666,7 @@ impl Run<'_> {
                     return Ok(());
                 }
                 // Who finds work must hand over its commands, though nothing else is in flight.
-                horizon = self.world.now() + self.world.lookahead();
+                horizon = self.now + self.world.lookahead();
             }
             self.wake_due(horizon)?;
             // On a busy host so many windows take seconds: a signal is not left waiting for them.
@@ -744,7 +746,7 @@ impl Run<'_> {
     fn release_barrier(&mut self) {
         let ranks = 0..self.ranks.len() as u32;
         let latest = ranks.clone().map(|rank| self.header(rank).clock.load(Relaxed)).max().unwrap_or(EPOCH_PS);
-        let horizon = latest.max(self.world.now().as_ps()) + self.world.lookahead().as_ps();
+        let horizon = latest.max(self.now.as_ps()) + self.world.lookahead().as_ps();
         for rank in ranks.clone() {
             self.header(rank).clock.store(latest, Relaxed);
             self.header(rank).horizon.store(horizon, Relaxed);
@@ -832,9 +834,10 @@ impl Run<'_> {
         for rank in std::mem::take(&mut self.leftover) {
             if !self.ranks[rank as usize].sleeps_through() && !self.ranks[rank as usize].running {
                 self.make_due(rank);
-                limit = self.reached;
+                limit = limit.min(self.now + lookahead);
             }
         }
+        let mut heard = self.now;
         loop {
             let deadline = self.deadlines.first().map_or(SimTime::MAX, |&(time, _)| SimTime(time));
             let event = self.world.next_led(limit.min(deadline)).unwrap_or(SimTime::MAX);
@@ -857,6 +860,9 @@ impl Run<'_> {
             }
             self.world.step();
             self.world.processes().take_touched(&mut touched);
+            if !touched.is_empty() {
+                heard = event;
+            }
             for rank in touched.drain(..) {
                 if !self.ranks[rank as usize].sleeps_through() && !self.ranks[rank as usize].running {
                     self.make_due(rank);
@@ -880,10 +886,8 @@ impl Run<'_> {
             }
         }
         (self.touched, self.changed) = (touched, changed);
-        if limit != SimTime::MAX {
-            self.world.reach(limit);
-            self.reached = limit;
-        }
+        self.now = self.now.max(if limit == SimTime::MAX { heard } else { limit.saturating_sub(lookahead) });
+        self.world.reach(self.now + lookahead);
         Ok(limit)
     }
 
@@ -894,7 +898,7 @@ impl Run<'_> {
         if self.ranks.iter().all(|rank| rank.reason == reason::FINALIZE) {
             return Ok(false);
         }
-        let found = self.any_found(self.world.now());
+        let found = self.any_found(self.now);
         if !found.is_empty() {
             found.into_iter().for_each(|rank| self.make_due(rank));
             return Ok(true);
@@ -952,7 +956,7 @@ impl Run<'_> {
             }
             let bell = &self.mapping.header().bell;
             let rung = bell.load(Acquire);
-            let found = self.any_found(self.world.now());
+            let found = self.any_found(self.now);
             self.leftover.extend(&found);
             if self.heed_interrupts() || !found.is_empty() {
                 self.spurious_rounds = 0;

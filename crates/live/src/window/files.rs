@@ -113,7 +113,7 @@ impl Run<'_> {
 
     fn file_is_ready(&mut self, rank: u32, place: usize, events: i16) {
         let latency = self.mapping.header().settings.socket_latency_ps;
-        let now = self.world.now().as_ps();
+        let now = self.now.as_ps();
         let header = self.mapping.region(rank).expect("rank numbers come from the mapping").header();
         let watched = &header.files[place];
         let clock = watched.since.load(Relaxed);

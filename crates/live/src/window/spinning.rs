@@ -252,7 +252,7 @@ impl Run<'_> {
         let spin = &mut self.ranks[rank as usize].spin;
         let found = spin.found.take();
         let still = found.is_none() && spin.stopped.as_mut().is_none_or(Spinning::still);
-        let until = found.unwrap_or_else(|| self.world.now()).as_ps();
+        let until = found.unwrap_or(self.now).as_ps();
         if still { None } else { self.let_go(rank, until) }
     }
 
@@ -272,7 +272,7 @@ impl Run<'_> {
             if wants_at != 0 && header.state.load(Acquire) == state::TAKEN && !self.ranks[rank as usize].running {
                 let known = &mut self.ranks[rank as usize];
                 self.deadlines.remove(&(known.deadline, rank));
-                known.deadline = wants_at.max(self.world.now().as_ps());
+                known.deadline = wants_at.max(self.now.as_ps());
                 self.deadlines.insert((known.deadline, rank));
             }
         }
