@@ -99,6 +99,12 @@ def jobs_of(options: argparse.Namespace, tests: Tests, mpis: list[str]) -> list[
             if name == mpis[0] and 2 in ranks and selected("thread_cores_llvm"):
                 llvm = {"LD_PRELOAD": "libomp.so.5"}
                 jobs.append(("thread_cores_llvm", name, 2, True, cores_agree(tests, tests.mpis[name], OPENMP_PARTS, llvm)))
+            # Three threads a rank: some end before others, and some sleep while others ask the launcher for an address.
+            for seed in ("858", "517"):
+                if 16 in ranks and selected(case := f"repeat_threads_mixed_{seed}"):
+                    machine = ("--machine", "dragonfly-342", "--ppn", "2", "--placement", "random:3")
+                    test = repeats(tests, tests.mpis[name], 16, "p2p_mixed", *machine, arguments=(seed, "3"))
+                    jobs.append((case, name, 16, False, test))
             for n in (2, 4):
                 if selected("repeat_threads_multiple"):
                     jobs.append(("repeat_threads_multiple", name, n, False, repeats(tests, tests.mpis[name], n, "threads_multiple")))

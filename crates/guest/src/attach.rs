@@ -128,6 +128,11 @@ pub fn interrupt() {
     }
 }
 
+/// Who waits at that address waits until nobody holds the rank.
+pub(crate) fn has_lock_at(address: usize) -> bool {
+    threads::is_within(address, &RANK)
+}
+
 /// The rank of this process, if it is attached and nobody holds it. Never waits.
 pub(crate) fn try_session() -> Option<Session> {
     if !attached() {

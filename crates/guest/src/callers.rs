@@ -8,7 +8,7 @@
 
 use crate::Rank;
 use crate::shared::ask_to_give_way;
-use crate::threads::{self, Thread};
+use crate::threads::{self, Asleep, Thread};
 use crate::{attach, attached};
 use narrows_channel::layout::state;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -96,6 +96,11 @@ fn callers() -> MutexGuard<'static, Callers> {
     threads::paused(|| CALLERS.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
+/// Who waits at that address waits for a moment.
+pub(crate) fn has_lock_at(address: usize) -> bool {
+    threads::is_within(address, &CALLERS)
+}
+
 fn address(thread: &Thread) -> usize {
     std::ptr::from_ref(thread) as usize
 }
@@ -110,9 +115,10 @@ pub(crate) fn may_call() -> bool {
     GIVEN.load(Relaxed)
 }
 
-/// Several threads may be inside MPI now.
+/// Several threads may be inside MPI now. They may have ended meanwhile: the calls of the one that is left take their
+/// time in the same way, for whether one has ended on the host or only in simulated time makes no difference.
 pub(crate) fn many_call() -> bool {
-    may_call() && threads::many()
+    may_call() && threads::were_many()
 }
 
 /// The calling thread has the turn: others may be inside MPI too.
@@ -137,7 +143,7 @@ pub(crate) fn news() {
 
 /// The calling thread calls MPI: returns when it is its turn.
 pub(crate) fn enter() {
-    if !GIVEN.load(Acquire) || !attached() || !threads::many() {
+    if !GIVEN.load(Acquire) || !attached() || !threads::were_many() {
         return;
     }
     let Some(thread) = threads::current() else { return };
@@ -408,9 +414,15 @@ fn rank_runs() -> bool {
     attach::shared().is_some_and(|(_, header)| matches!(header.state.load(Acquire), state::RUNNING | state::APART))
 }
 
-/// How long one that has the turn sleeps, twice in a row, before it is taken to wait for something outside of MPI. Our
-/// own choice: short, for the program does not get on meanwhile.
+/// How long one that has the turn sleeps between two looks why. Our own choice: short, for the program does not get on
+/// if it waits for a lock that the one that looks has.
 const ASLEEP: Duration = Duration::from_millis(1);
+/// So often in a row it may be seen at one lock of which it is not known who has it: where that is another thread, a
+/// busy host may keep it from its core. Our own choice.
+const ASLEEP_AT_LOCK: u32 = 5;
+/// And so often it may sleep for another reason: the MPI library asks its launcher for an address, say, which on a busy
+/// host takes its time.
+const ASLEEP_ELSEWHERE: u32 = 1000;
 
 /// As [`take_turn`]. False: it has not got its turn.
 fn queue(thread: &'static Thread, wish: Wish, locks: u32, patience: Patience) -> bool {
@@ -436,7 +448,7 @@ fn queue(thread: &'static Thread, wish: Wish, locks: u32, patience: Patience) ->
     drop(callers);
     threads::note_change();
     let mut callers = self::callers();
-    let mut asleep = 0;
+    let (mut asleep, mut reason) = (0, None);
     while callers.holder != me {
         if callers.holder == 0 && (callers.leader == 0 || callers.leader == me) {
             callers.leader = me;
@@ -493,9 +505,17 @@ fn queue(thread: &'static Thread, wish: Wish, locks: u32, patience: Patience) ->
         let before = callers.holder;
         callers = thread.served.wait_timeout(callers, ASLEEP).unwrap_or_else(PoisonError::into_inner).0;
         // Neither for the simulator nor for the launcher.
-        let sleeps = before != 0 && callers.holder == before && rank_runs() && threads::is_asleep(|other| address(other) == before);
-        asleep = if sleeps { asleep + 1 } else { 0 };
-        if asleep == 2 {
+        let looks = before != 0 && callers.holder == before && rank_runs();
+        let sleeps = if looks { threads::is_asleep(|other| address(other) == before) } else { None };
+        asleep = if sleeps == reason { asleep + 1 } else { 0 };
+        reason = sleeps;
+        let over = match sleeps {
+            None => false,
+            Some(Asleep::AtMine) => true,
+            Some(Asleep::AtLock(_)) => asleep >= ASLEEP_AT_LOCK,
+            Some(Asleep::Elsewhere) => asleep >= ASLEEP_ELSEWHERE,
+        };
+        if over {
             break;
         }
     }

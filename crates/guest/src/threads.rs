@@ -18,7 +18,7 @@ mod sleep;
 mod work;
 
 use crate::callers::Vain;
-use crate::{attach, shared, stretches};
+use crate::{attach, callers, shared, stretches};
 pub(crate) use files::{
     FIRST_NAP, Step, any_at_files, begins_at_files, ends_at_files, talk, talks, time_is_over, wait_at_files, waits_at_files,
 };
@@ -135,6 +135,8 @@ pub(crate) struct Thread {
 static ACTIVITY: AtomicU64 = AtomicU64::new(0);
 /// Threads in [`All`].
 static COUNT: AtomicU32 = AtomicU32::new(0);
+/// There were several once.
+static WERE_MANY: AtomicBool = AtomicBool::new(false);
 /// Raised with every change of [`All`] that somebody may wait for, and how many do.
 static CHANGES: AtomicU32 = AtomicU32::new(0);
 static WATCHERS: AtomicU32 = AtomicU32::new(0);
@@ -211,6 +213,11 @@ pub(crate) fn current() -> Option<&'static Thread> {
 /// The rank has more than one thread.
 pub(crate) fn many() -> bool {
     COUNT.load(Relaxed) > 1
+}
+
+/// It has, or had: when the last of the others has ended on the host says nothing of simulated time.
+pub(crate) fn were_many() -> bool {
+    WERE_MANY.load(Relaxed)
 }
 
 /// Something has happened to the rank: what its threads do next is not in vain.
@@ -447,7 +454,11 @@ impl All {
     }
 
     fn count(&self) {
-        COUNT.store((self.threads.len() + self.made.len()) as u32, Relaxed);
+        let count = self.threads.len() + self.made.len();
+        COUNT.store(count as u32, Relaxed);
+        if count > 1 {
+            WERE_MANY.store(true, Relaxed);
+        }
     }
 
     /// `thread` runs from now on, at `clock`.
@@ -657,7 +668,7 @@ pub(crate) fn latest_worker() -> u64 {
 
 /// What more threads than cores have computed takes its time, ps.
 pub(crate) fn floor() -> u64 {
-    if many() { all().floor() } else { 0 }
+    if were_many() { all().floor() } else { 0 }
 }
 
 /// The least clock of other threads that run, or are about to, ps; `u64::MAX`: none does; 0: ask again.
@@ -680,9 +691,51 @@ pub(crate) fn least() -> u64 {
     running.into_iter().chain(waking).min().unwrap_or(u64::MAX)
 }
 
-/// Whether a thread sleeps, and not in here.
-pub(crate) fn is_asleep(which: impl Fn(&Thread) -> bool) -> bool {
-    all().threads.iter().any(|thread| which(thread) && !goes_on_soon(thread))
+/// How a thread sleeps that is not asleep in here.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asleep {
+    /// It waits for a lock that the calling thread has.
+    AtMine,
+    /// It waits for a lock at that address, which does not say who has it; 0: the kernel does not say for what it
+    /// waits.
+    AtLock(usize),
+    /// For anything else: another thread, a process.
+    Elsewhere,
+}
+
+/// Whether a thread sleeps, and not in here: on a busy host it may have been given the turn, or the rank, and not have
+/// come as far.
+pub(crate) fn is_asleep(which: impl Fn(&Thread) -> bool) -> Option<Asleep> {
+    let all = all();
+    let thread = all.threads.iter().find(|thread| which(thread))?;
+    if goes_on_soon(thread) {
+        return None;
+    }
+    match host::sleeps_at(thread.id.load(Relaxed)) {
+        Some((futex, _)) if waits_in_here(thread, futex) => None,
+        Some((futex, true)) => match host::owner_of(futex) {
+            0 => Some(Asleep::AtLock(futex)),
+            owner if current().is_some_and(|current| current.id.load(Relaxed) == owner) => Some(Asleep::AtMine),
+            _ => Some(Asleep::Elsewhere),
+        },
+        Some(_) => Some(Asleep::Elsewhere),
+        None => Some(Asleep::AtLock(0)),
+    }
+}
+
+/// The futex at that address is one at which `thread` waits for its turn, for the rank, or for what others have in here
+/// for a moment.
+fn waits_in_here(thread: &Thread, futex: usize) -> bool {
+    is_within(futex, thread)
+        || is_within(futex, &ALL)
+        || attach::shared().is_some_and(|(_, rank)| is_within(futex, rank))
+        || callers::has_lock_at(futex)
+        || attach::has_lock_at(futex)
+}
+
+pub(crate) fn is_within<T>(address: usize, place: &T) -> bool {
+    let begin = std::ptr::from_ref(place) as usize;
+    (begin..begin + size_of::<T>()).contains(&address)
 }
 
 /// Another thread has parked the rank; or is about to, where computing takes time: whoever computes meanwhile is ahead

@@ -36,7 +36,7 @@ impl Rank {
     pub(crate) fn enter(&mut self, id: u32, class: Class, peer: i64, tag: i64, place: u64) {
         self.stands = stretches::call(id, peer, tag, place);
         self.account_compute(self.stands);
-        if !self.outside && threads::many() {
+        if !self.outside && threads::were_many() {
             // Threads call one after the other, and what they have computed side by side needs cores.
             self.advance(self.left_at.max(threads::floor()).saturating_sub(self.clock));
         }
