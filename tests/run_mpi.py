@@ -76,11 +76,11 @@ def jobs_of(options: argparse.Namespace, tests: Tests, mpis: list[str]) -> list[
                 if selected(f"repeat_{program}_{network}") and 16 in ranks:
                     test = repeats(tests, tests.mpis[name], 16, program, "--network", network)
                     jobs.append((f"repeat_{program}_{network}", name, 16, False, test))
-            # Ports that hear early and late of packets, and two ranks on a node.
+            # Ports that hear early and late of packets, and two ranks on a node. All have several groups of switches.
             for title, machine in (
                 ("fat_tree", ("--machine", "bxi-v2", "--nodes", "64", "--set", "switch.radix=8", "--set", "network.routing=adaptive")),
                 ("dragonfly", ("--machine", "dragonfly-342", "--ppn", "2", "--placement", "random:1")),
-                ("pauses", ("--machine", "roce-400", "--placement", "random:1")),
+                ("pauses", ("--machine", "roce-400", "--nodes", "64", "--set", "switch.radix=8", "--placement", "random:1")),
             ):
                 for program, words in (("p2p_mixed", ("5",)), ("coll_nonblocking", ())):
                     case = f"switches_apart_{title}_{program}"

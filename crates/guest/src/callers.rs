@@ -421,7 +421,7 @@ const ASLEEP: Duration = Duration::from_millis(1);
 /// busy host may keep it from its core. Our own choice.
 const ASLEEP_AT_LOCK: u32 = 5;
 /// And so often it may sleep for another reason: the MPI library asks its launcher for an address, say, which on a busy
-/// host takes its time.
+/// host takes its time. Our own choice: a second.
 const ASLEEP_ELSEWHERE: u32 = 1000;
 
 /// As [`take_turn`]. False: it has not got its turn.

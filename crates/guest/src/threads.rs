@@ -215,7 +215,8 @@ pub(crate) fn many() -> bool {
     COUNT.load(Relaxed) > 1
 }
 
-/// It has, or had: when the last of the others has ended on the host says nothing of simulated time.
+/// The rank has, or had, more than one thread: when the last of the others has ended on the host says nothing of
+/// simulated time.
 pub(crate) fn were_many() -> bool {
     WERE_MANY.load(Relaxed)
 }
@@ -733,6 +734,7 @@ fn waits_in_here(thread: &Thread, futex: usize) -> bool {
         || attach::has_lock_at(futex)
 }
 
+/// The address is one of `place`'s.
 pub(crate) fn is_within<T>(address: usize, place: &T) -> bool {
     let begin = std::ptr::from_ref(place) as usize;
     (begin..begin + size_of::<T>()).contains(&address)

@@ -837,6 +837,7 @@ impl Run<'_> {
                 limit = limit.min(self.now + lookahead);
             }
         }
+        // When a rank heard of something last, be it asleep for that.
         let mut heard = self.now;
         loop {
             let deadline = self.deadlines.first().map_or(SimTime::MAX, |&(time, _)| SimTime(time));
