@@ -29,7 +29,7 @@ from mpi_driver.checks import Failure, Tests
 from mpi_driver.mpis import MPI_NAMES, ROOT, USUAL
 from mpi_driver.processes import open_files, stop_everything, temporary_files
 from mpi_driver.refusals import STARTS, TROUBLES, refusals, starts, troubles
-from mpi_driver.repeats import computing_repeats, cores_agree, instructions_count, repeats, same_on_threads
+from mpi_driver.repeats import computing_repeats, cores_agree, instructions_count, repeats, same_on_threads, same_with
 
 
 # Name of the case, MPI, ranks, whether it must run alone, what it does.
@@ -86,6 +86,15 @@ def jobs_of(options: argparse.Namespace, tests: Tests, mpis: list[str]) -> list[
                     case = f"switches_apart_{title}_{program}"
                     if 16 in ranks and selected(case):
                         jobs.append((case, name, 16, False, same_on_threads(tests, tests.mpis[name], 16, program, *machine, arguments=words)))
+            # What ranks tell each other in MPI_Init is acknowledged, and its timers are of no account.
+            if 16 in ranks and selected("timeouts_before_the_start"):
+                timeouts = [("--set", f"network.reliability.timeout={timeout}") for timeout in ("20 ms", "500 ms")]
+                test = same_with(tests, tests.mpis[name], 16, "comm", timeouts, "--machine", "acc-testbed")
+                jobs.append(("timeouts_before_the_start", name, 16, False, test))
+            # Nothing is lost before simulated time starts.
+            if 16 in ranks and selected("repeat_losses"):
+                lossy = ("--network", "packet", "--machine", "bxi-v3-reliable", "--fault", "loss=0.01")
+                jobs.append(("repeat_losses", name, 16, False, repeats(tests, tests.mpis[name], 16, "comm", *lossy)))
             for n in (2, 16):
                 if n in ranks and selected("repeat_sockets"):
                     jobs.append(("repeat_sockets", name, n, False, repeats(tests, tests.mpis[name], n, "sockets")))

@@ -41,21 +41,29 @@ def repeats(
 
 def same_on_threads(tests: Tests, mpi: Mpi, ranks: int, program: str, *options: str, arguments: tuple[str, ...] = ()) -> Callable[[], None]:
     """Whatever the threads of the simulator, everything is the same but the number of its events."""
+    threads = [("--threads", str(count)) for count in (1, 2, 16)]
+    return same_with(tests, mpi, ranks, program, threads, *options, arguments=arguments)
+
+
+def same_with(
+    tests: Tests, mpi: Mpi, ranks: int, program: str, variants: list[tuple[str, ...]], *options: str, arguments: tuple[str, ...] = ()
+) -> Callable[[], None]:
+    """With each of these options everything is the same but the number of events."""
 
     def test() -> None:
         seen = {}
-        for threads in (1, 2, 16):
-            case = Case(program, f"{program}.c", arguments, options=("--compute", "none", "--network", "packet", "--threads", str(threads), *options))
+        for variant in variants:
+            case = Case(program, f"{program}.c", arguments, options=("--compute", "none", "--network", "packet", *variant, *options))
             outcome = run(tests.command("narrows", mpi, case, ranks), timeout=120 * tests.options.slow, environment=mpi.environment)
             try:
                 if outcome.code != 0:
-                    raise Failure(f"{threads} threads: exit code {outcome.code}: {tail(outcome)}")
+                    raise Failure(f"{variant}: exit code {outcome.code}: {tail(outcome)}")
                 keys = ("digest", "simulated_s", "messages", "bytes", "packets", "packet_hops", "per_rank")
-                seen[threads] = {key: outcome.summary[key] for key in keys}
+                seen[variant] = {key: outcome.summary[key] for key in keys}
             finally:
                 shutil.rmtree(outcome.folder, ignore_errors=True)
-        if not seen[1] == seen[2] == seen[16]:
-            raise Failure(f"by threads: {seen}")
+        if any(result != seen[variants[0]] for result in seen.values()):
+            raise Failure(f"by option: {seen}")
 
     return test
 

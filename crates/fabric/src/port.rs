@@ -55,6 +55,9 @@ pub trait Ports: Sized + Send + std::fmt::Debug {
     /// Brings what a start in the first virtual network needs into the cache.
     fn prefetch(&self, port: u32);
 
+    /// Timers of flows that have nothing to send again: [`PortEvent::TimedOut`] has no effect then.
+    fn idle_timers(&self) -> usize;
+
     /// Packets that are made and not sent.
     fn packets(&self) -> usize;
 

@@ -30,3 +30,6 @@ pub use narrows_check::{Choice, Finding};
 pub use report::{Failure, RankTimes, Report, Waiting};
 pub use timing::{Delay, Timing};
 pub use window::{Launcher, Options, World, run, world};
+
+/// Where simulated time starts, when all ranks have left MPI_Init: before it the machine is there already.
+pub const EPOCH: narrows_units::SimTime = narrows_units::SimTime(narrows_channel::layout::EPOCH_PS);

@@ -321,7 +321,7 @@ impl Run<'_> {
             );
             return Err(self.failure(1, message));
         }
-        self.begin();
+        self.begin()?;
         self.windows()?;
         self.end();
         self.serve_outside(phase::EPILOGUE)?;
@@ -614,7 +614,20 @@ impl Run<'_> {
 
     // ---- the run --------------------------------------------------------------------------
 
-    fn begin(&mut self) {
+    fn begin(&mut self) -> Result<(), Failure> {
+        while self.world.next_led(SimTime(EPOCH_PS)).is_some() {
+            self.world.step();
+        }
+        let now = self.world.now().as_ps();
+        if now > EPOCH_PS {
+            let message = format!(
+                "what ranks tell each other in MPI_Init took {now} of simulated time, and {epoch} are kept for it; look at the machine's \
+                 rates, latencies and `network.reliability.timeout`",
+                now = SimTime(now),
+                epoch = SimTime(EPOCH_PS)
+            );
+            return Err(self.failure(1, message));
+        }
         self.report.started = true;
         self.report.crossings = 0;
         self.mapping.header().phase.store(phase::RUN, Release);
@@ -631,6 +644,7 @@ impl Run<'_> {
         for rank in 0..self.ranks.len() as u32 {
             self.let_in(rank);
         }
+        Ok(())
     }
 
     fn windows(&mut self) -> Result<(), Failure> {

@@ -538,6 +538,12 @@ impl Flows {
         effects.schedule_port(at, PortEvent::Acknowledge, label.target, slot);
     }
 
+    /// Timers that will find nothing to send again.
+    pub(crate) fn idle_timers(&self) -> usize {
+        let senders = self.ports.iter().flat_map(|port| &port.senders);
+        senders.filter(|sender| sender.timer && sender.kept.is_empty()).count()
+    }
+
     /// An event of a port's flows: the virtual network that may have something to send by it.
     pub(crate) fn event(
         &mut self,

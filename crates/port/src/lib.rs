@@ -157,6 +157,10 @@ impl Ports for HostPorts {
         Some(virtual_network)
     }
 
+    fn idle_timers(&self) -> usize {
+        self.flows.as_ref().map_or(0, |flows| flows.idle_timers())
+    }
+
     fn rest(&mut self) {
         self.packetiser.rest();
     }

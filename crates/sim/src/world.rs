@@ -572,16 +572,14 @@ impl<P: Processes> World<P> {
         self.fabric.step();
     }
 
-    /// Until nothing is left, of [`World::whole`] and [`World::led`]. Meant for what is before and after simulated
-    /// time: background traffic has no end.
+    /// Until nothing is left, of [`World::whole`] and [`World::led`], see [`Fabric::drain`]. Meant for what is before
+    /// and after simulated time: background traffic has no end.
     pub fn drain(&mut self)
     where
         P: 'static,
         P::Letter: 'static,
     {
-        while self.fabric.next_led(SimTime::MAX).is_some() {
-            self.fabric.step();
-        }
+        self.fabric.drain();
     }
 
     /// Has every process ask for something, before simulated time starts: one after the other within a region, each

@@ -46,12 +46,11 @@ impl<'a> Networks<'a> {
         Ok(Networks { planes, configs, topologies, nodes: machine.node.count })
     }
 
-    /// With faults so much later: where simulated time does not start at 0.
+    /// With faults so much later: where simulated time does not start at 0. What is before it takes a course of its
+    /// own in every run, and what is lost then would decide what is lost later.
     pub(crate) fn with_faults_later(mut self, by: SimTime) -> Self {
         for fault in self.configs.iter_mut().flat_map(|config| &mut config.faults) {
-            if fault.from > SimTime::ZERO {
-                fault.from += by;
-            }
+            fault.from += by;
             fault.to += by;
         }
         self

@@ -359,6 +359,11 @@ impl<P: Ports> Region<P> {
         }
     }
 
+    /// See [`Ports::idle_timers`].
+    pub(crate) fn idle_timers(&self) -> usize {
+        self.ports.idle_timers()
+    }
+
     /// There is no other region.
     pub(crate) fn is_whole(&self) -> bool {
         self.layout.regions == 1

@@ -113,10 +113,37 @@ impl<A: Agent + 'static> Fabric<A> {
         let end = end.as_ps();
         let next = if self.parts.len() == 1 { self.next_time().filter(|at| at.as_ps() < end) } else { self.next_of_first(end) };
         if next.is_none() {
-            // What is asked for now is after all that has happened anywhere.
-            self.now = self.parts.iter_mut().map(|part| inner(part).now).fold(self.now, u64::max);
+            self.reach_all();
         }
         next
+    }
+
+    /// Until nothing is left but timers of flows that have nothing to send again. They have no effect, but may come
+    /// long after everything else.
+    pub fn drain(&mut self) {
+        while self.next_led(SimTime::MAX).is_some() {
+            if self.rests() {
+                self.reach_all();
+                break;
+            }
+            self.step();
+        }
+    }
+
+    /// Nothing is left but timers of flows that have nothing to send again.
+    fn rests(&mut self) -> bool {
+        if !inner(&mut self.parts[0]).is_at_timer() {
+            return false;
+        }
+        if self.parts.len() > 1 {
+            self.open();
+        }
+        self.parts.iter_mut().map(inner).all(|part| part.effects.queue.len() == part.idle_timers())
+    }
+
+    /// What is asked for now is after all that has happened anywhere.
+    fn reach_all(&mut self) {
+        self.now = self.parts.iter_mut().map(|part| inner(part).now).fold(self.now, u64::max);
     }
 
     /// What is asked for from now on is at `time` at the earliest. Everything before it has happened; when the last

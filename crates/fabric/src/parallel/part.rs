@@ -5,7 +5,7 @@ use super::effects::{Base, Mailbox, Notification, PlaneMail, RegionEffects, part
 use crate::loggp::{Flying, LogGpNetwork};
 use crate::packet::region::Region;
 use crate::packet::train::Frontier;
-use crate::port::Ports;
+use crate::port::{PortEvent, Ports};
 use crate::timing::ZeroLoad;
 use crate::whole::Whole;
 use crate::{EventKind, Statistics, Transfer, TransferId, Tree, TreeError, Undelivered};
@@ -203,6 +203,24 @@ impl<A: Agent> Part<A> {
     /// A host of the region.
     pub(super) fn has(&self, host: u32) -> bool {
         self.homes.get(host as usize).is_some_and(|home| home.0 == self.number)
+    }
+
+    /// The next event is a timer of a flow.
+    pub(super) fn is_at_timer(&self) -> bool {
+        let timer = |(_, key)| {
+            let (kind, _, payload) = parts(key);
+            kind == EventKind::Flow && PortEvent::of_flow(payload).0 == PortEvent::TimedOut
+        };
+        self.effects.queue.peek().is_some_and(timer)
+    }
+
+    /// Timers of flows that have nothing to send again.
+    pub(super) fn idle_timers(&self) -> usize {
+        let of = |model: &Model<A::Ports>| match model {
+            Model::Packet(region) => region.idle_timers(),
+            Model::LogGp(_) | Model::Whole(_) => 0,
+        };
+        self.planes.all().map(of).sum()
     }
 
     /// Everything before `end`, but not more than `most` events.

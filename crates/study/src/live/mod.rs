@@ -286,7 +286,7 @@ impl RunSpec {
         let scale = like.as_ref().map_or(1.0, |like| like.factor);
 
         let offload_board = if self.offload_allreduce { Some(self.offload(&machine, &placement, observer)?) } else { None };
-        let networks = Networks::of(&machine, self.seed)?;
+        let networks = Networks::of(&machine, self.seed)?.with_faults_later(narrows_live::EPOCH);
         let background = background::sources(&self.background, &networks, self.seed)?;
         machine.check_domains(placement.len()).map_err(StudyError::Placement)?;
         let message = machine.message_config(machine.rails_between(&placement).map_err(StudyError::Placement)?);
