@@ -91,10 +91,13 @@ def jobs_of(options: argparse.Namespace, tests: Tests, mpis: list[str]) -> list[
                 timeouts = [("--set", f"network.reliability.timeout={timeout}") for timeout in ("20 ms", "500 ms")]
                 test = same_with(tests, tests.mpis[name], 16, "comm", timeouts, "--machine", "acc-testbed")
                 jobs.append(("timeouts_before_the_start", name, 16, False, test))
-            # Nothing is lost before simulated time starts.
-            if 16 in ranks and selected("repeat_losses"):
-                lossy = ("--network", "packet", "--machine", "bxi-v3-reliable", "--fault", "loss=0.01")
-                jobs.append(("repeat_losses", name, 16, False, repeats(tests, tests.mpis[name], 16, "comm", *lossy)))
+            # Nothing is lost before simulated time starts, and ways chosen then decide nothing later.
+            for case, machine in (
+                ("repeat_losses", ("--machine", "bxi-v3-reliable", "--fault", "loss=0.01")),
+                ("repeat_adaptive", ("--machine", "bxi-v3", "--nodes", "64", "--set", "switch.radix=8", "--placement", "random:5")),
+            ):
+                if 16 in ranks and selected(case):
+                    jobs.append((case, name, 16, False, repeats(tests, tests.mpis[name], 16, "comm", "--network", "packet", *machine)))
             for n in (2, 16):
                 if n in ranks and selected("repeat_sockets"):
                     jobs.append(("repeat_sockets", name, n, False, repeats(tests, tests.mpis[name], n, "sockets")))

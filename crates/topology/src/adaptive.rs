@@ -74,6 +74,8 @@ impl<G: Productive> Route for AdaptiveMinimal<G> {
         state.phase = self.guide.phase_behind(switch, home);
         best.expect("a packet away from its target has a link that leads nearer").1
     }
+
+    fn rest(&mut self) {}
 }
 
 /// For each target, all links that packets to it can be on; 64 targets at a time, a bit of a word each. What is found

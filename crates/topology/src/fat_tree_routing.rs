@@ -248,6 +248,10 @@ impl Route for FatTreeRouting {
         };
         Step { link, channel: 0 }
     }
+
+    fn rest(&mut self) {
+        self.switches.iter_mut().for_each(|at| at.turn = 0);
+    }
 }
 
 impl FatTreeRouting {

@@ -128,15 +128,17 @@ pub struct Detours<G> {
     pub(crate) guide: G,
     pub(crate) policy: Policy,
     threshold: u64,
+    seed: u64,
     /// The random stream of every switch; none when nothing is drawn.
     streams: Vec<u64>,
 }
 
 impl<G: Guide> Detours<G> {
     pub(crate) fn new(guide: G, policy: Policy, switches: u32, options: RoutingOptions) -> Self {
-        let streams = if policy == Policy::Minimal { 0 } else { switches };
-        let streams = (0..u64::from(streams)).map(|switch| mix(options.seed ^ mix(switch + 1))).collect();
-        Detours { guide, policy, threshold: options.threshold, streams }
+        let streams = if policy == Policy::Minimal { 0 } else { switches as usize };
+        let mut detours = Detours { guide, policy, threshold: options.threshold, seed: options.seed, streams: vec![0; streams] };
+        detours.rest();
+        detours
     }
 
     /// A way point other than the two, if there is one.
@@ -259,5 +261,11 @@ impl<G: Guide> Route for Detours<G> {
         }
         state.phase = state.phase & !RUNG | (next.rung + 1);
         Step { link: next.link, channel }
+    }
+
+    fn rest(&mut self) {
+        for (switch, stream) in (0u64..).zip(&mut self.streams) {
+            *stream = mix(self.seed ^ mix(switch + 1));
+        }
     }
 }

@@ -169,6 +169,9 @@ pub trait Route {
     /// any one unit; it is asked for outputs of `switch`, and under UGAL-G for those of other switches of the same
     /// [`Topology::group`].
     fn next(&mut self, switch: u32, input: LinkId, target: u32, state: &mut RouteState, load: impl FnMut(LinkId) -> u64) -> Step;
+
+    /// Forgets whose turn it is, and draws anew.
+    fn rest(&mut self);
 }
 
 /// Every way of routing, dispatched without a pointer.
@@ -309,5 +312,9 @@ impl Route for Routing {
     #[inline]
     fn next(&mut self, switch: u32, input: LinkId, target: u32, state: &mut RouteState, load: impl FnMut(LinkId) -> u64) -> Step {
         each!(self, routing => routing.next(switch, input, target, state, load))
+    }
+
+    fn rest(&mut self) {
+        each!(self, routing => routing.rest());
     }
 }

@@ -13,6 +13,7 @@ use narrows_engine::stream;
 #[derive(Debug)]
 pub(super) struct Marks {
     ecn: Ecn,
+    seed: u64,
     /// By output.
     draws: Vec<Stream>,
 }
@@ -34,8 +35,17 @@ impl Ecn {
 impl Marks {
     /// Of these links, where switches mark.
     pub(super) fn new(config: &NetworkConfig, links: &[u32]) -> Option<Marks> {
-        let draws = |ecn| Marks { ecn, draws: links.iter().map(|&link| stream(config.seed, "marks", u64::from(link))).collect() };
-        config.ecn.map(draws)
+        let marks = |ecn| {
+            let mut marks = Marks { ecn, seed: config.seed, draws: Vec::new() };
+            marks.rest(links);
+            marks
+        };
+        config.ecn.map(marks)
+    }
+
+    /// Draws anew.
+    pub(super) fn rest(&mut self, links: &[u32]) {
+        self.draws = links.iter().map(|&link| stream(self.seed, "marks", u64::from(link))).collect();
     }
 }
 

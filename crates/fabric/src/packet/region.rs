@@ -344,8 +344,13 @@ impl<P: Ports> Region<P> {
         }
     }
 
-    /// Forgets whose turn it is.
+    /// Forgets whose turn it is, and draws anew: what happened before simulated time did so in an order of its own.
     pub(crate) fn rest(&mut self) {
+        self.routing.rest();
+        self.reroutes.iter_mut().for_each(|(_, routing)| routing.rest());
+        if let Some(marks) = &mut self.marks {
+            marks.rest(&self.layout.starting[self.number as usize]);
+        }
         for output in &mut self.outputs {
             (output.turn, output.class_turn, output.control_sent) = (0, 0, 0);
         }
