@@ -97,7 +97,7 @@ def jobs_of(options: argparse.Namespace, tests: Tests, mpis: list[str]) -> list[
                 ("repeat_adaptive", ("--machine", "bxi-v3", "--nodes", "64", "--set", "switch.radix=8", "--placement", "random:5")),
             ):
                 if 16 in ranks and selected(case):
-                    jobs.append((case, name, 16, False, repeats(tests, tests.mpis[name], 16, "comm", "--network", "packet", *machine)))
+                    jobs.append((case, name, 16, False, same_on_threads(tests, tests.mpis[name], 16, "comm", *machine)))
             for n in (2, 16):
                 if n in ranks and selected("repeat_sockets"):
                     jobs.append(("repeat_sockets", name, n, False, repeats(tests, tests.mpis[name], n, "sockets")))
