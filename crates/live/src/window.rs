@@ -359,7 +359,7 @@ impl Run<'_> {
             if self.mapping.header().running.load(Acquire) == 0 {
                 let collected = !self.running.is_empty();
                 self.collect()?;
-                self.world.drain();
+                self.world.drain_before(if phase == phase::PROLOGUE { SimTime(EPOCH_PS) } else { SimTime::MAX });
                 if phase == phase::EPILOGUE {
                     // Ranks tear their endpoints down: what their NICs refuse now harms nobody.
                     self.world.take_error();

@@ -579,7 +579,16 @@ impl<P: Processes> World<P> {
         P: 'static,
         P::Letter: 'static,
     {
-        self.fabric.drain();
+        self.drain_before(SimTime::MAX);
+    }
+
+    /// The same, but not what comes at `end` or later: faults of the machine do.
+    pub fn drain_before(&mut self, end: SimTime)
+    where
+        P: 'static,
+        P::Letter: 'static,
+    {
+        self.fabric.drain(end);
     }
 
     /// Has every process ask for something, before simulated time starts: one after the other within a region, each

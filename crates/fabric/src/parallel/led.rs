@@ -118,10 +118,10 @@ impl<A: Agent + 'static> Fabric<A> {
         next
     }
 
-    /// Until nothing is left but timers of flows that have nothing to send again. They have no effect, but may come
-    /// long after everything else.
-    pub fn drain(&mut self) {
-        while self.next_led(SimTime::MAX).is_some() {
+    /// Until nothing is left before `end` but timers of flows that have nothing to send again. They have no effect, but
+    /// may come long after everything else.
+    pub fn drain(&mut self, end: SimTime) {
+        while self.next_led(end).is_some() {
             if self.rests() {
                 self.reach_all();
                 break;
