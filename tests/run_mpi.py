@@ -98,6 +98,9 @@ def jobs_of(options: argparse.Namespace, tests: Tests, mpis: list[str]) -> list[
             ):
                 if 16 in ranks and selected(case):
                     jobs.append((case, name, 16, False, same_on_threads(tests, tests.mpis[name], 16, "comm", *machine)))
+            # The number of events tells of what the order of messages in MPI_Init has left behind.
+            if 16 in ranks and selected("repeat_reliable"):
+                jobs.append(("repeat_reliable", name, 16, False, repeats(tests, tests.mpis[name], 16, "comm", "--machine", "bxi-v3-reliable")))
             for n in (2, 16):
                 if n in ranks and selected("repeat_sockets"):
                     jobs.append(("repeat_sockets", name, n, False, repeats(tests, tests.mpis[name], n, "sockets")))

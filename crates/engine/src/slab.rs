@@ -160,6 +160,11 @@ impl<T> Slab<T> {
         self.0.is_empty()
     }
 
+    /// See [`Arena::forget_order`].
+    pub fn forget_order(&mut self) {
+        self.0.forget_order();
+    }
+
     /// All, by number.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.0.items.iter().flatten()

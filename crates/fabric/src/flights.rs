@@ -45,6 +45,11 @@ impl Flights {
         &self.slots.at(slot).transfer
     }
 
+    /// See [`Slab::forget_order`].
+    pub(crate) fn rest(&mut self) {
+        self.slots.forget_order();
+    }
+
     /// Takes a slot. Without a source to read, the source is done at once.
     pub(crate) fn open(&mut self, transfer: Transfer, out: &mut impl Out) -> u32 {
         let hosts = self.hosts;

@@ -308,6 +308,12 @@ impl FlowNetwork {
         self.solve_later(now, out);
     }
 
+    /// Of two flows that end at one instant the one with the lower slot is first: which they get from now on does not
+    /// depend on those before.
+    pub(crate) fn rest(&mut self) {
+        self.flights.rest();
+    }
+
     /// Takes an event that it scheduled, at the time for which it did.
     #[inline]
     pub fn handle(&mut self, now: SimTime, event: Event, out: &mut impl Out) {

@@ -397,6 +397,14 @@ impl LogGpNetwork {
         arrival
     }
 
+    /// Which message is first of two at one instant does not depend on those before.
+    pub(crate) fn rest(&mut self) {
+        self.coming.forget_order();
+        if self.coming.is_empty() {
+            self.hosts.iter_mut().for_each(|host| host.passed = 0);
+        }
+    }
+
     /// An event is near.
     #[inline]
     pub(crate) fn prefetch(&self, kind: EventKind, payload: u32) {

@@ -49,8 +49,11 @@ pub trait Ports: Sized + Send + std::fmt::Debug {
     /// An event of a flow, as was scheduled. The result: the virtual network that may have something to send by it.
     fn flow(&mut self, now: SimTime, port: u32, event: PortEvent, payload: u32, effects: &mut impl PortEffects) -> Option<u32>;
 
-    /// Forgets whose turn it is.
-    fn rest(&mut self);
+    /// Nothing comes or goes, and nothing waits for an answer.
+    fn is_idle(&self) -> bool;
+
+    /// Forgets whose turn it is, and where `idle`, nothing is under way anywhere, all flows.
+    fn rest(&mut self, idle: bool);
 
     /// Brings what a start in the first virtual network needs into the cache.
     fn prefetch(&self, port: u32);

@@ -50,6 +50,12 @@ impl Whole {
         Whole { network, slots: Arena::new(), notices: Vec::new() }
     }
 
+    /// See [`FlowNetwork::rest`].
+    pub(crate) fn rest(&mut self) {
+        self.slots.forget_order();
+        self.network.rest();
+    }
+
     /// A transfer's event is near.
     #[inline]
     pub(crate) fn prefetch(&self, slot: u32) {

@@ -544,6 +544,17 @@ impl Flows {
         senders.filter(|sender| sender.timer && sender.kept.is_empty()).count()
     }
 
+    /// No packet is kept or made, and no acknowledgement or control packet is under way.
+    pub(crate) fn are_idle(&self) -> bool {
+        self.ports.iter().all(PortFlows::is_idle)
+    }
+
+    /// Begins anew, on all ports at once: which flow of a port is first at one instant does not depend on what was
+    /// before.
+    pub(crate) fn forget(&mut self) {
+        self.ports.iter_mut().for_each(PortFlows::forget);
+    }
+
     /// An event of a port's flows: the virtual network that may have something to send by it.
     pub(crate) fn event(
         &mut self,
@@ -566,7 +577,7 @@ impl Flows {
                 flows.acknowledged(now, host, &coming, &self.config, &self.common, effects)
             }
             PortEvent::TimedOut => flows.timed_out(now, host, payload, &self.config, &self.common, effects),
-            PortEvent::Paced => Some(u32::from(flows.senders[payload as usize].virtual_network)),
+            PortEvent::Paced => flows.senders.get(payload as usize).map(|sender| u32::from(sender.virtual_network)),
             PortEvent::Control => {
                 let (label, carries) = flows.coming_control[payload];
                 flows.coming_control.remove(payload);
@@ -607,6 +618,23 @@ const ASK: u32 = 2;
 
 /// ACC.
 impl PortFlows {
+    fn is_idle(&self) -> bool {
+        let rests = |sender: &Sender| sender.kept.is_empty() && sender.reserved == 0 && !sender.timer;
+        let waits = |urgent: &Urgent| !(urgent.control.is_empty() && urgent.acknowledge.is_empty() && urgent.again.is_empty());
+        let nothing_comes = self.coming.is_empty() && self.coming_control.is_empty() && self.carried.is_empty();
+        nothing_comes && !self.pulses && self.senders.iter().all(rests) && !self.urgent.iter().any(waits)
+    }
+
+    fn forget(&mut self) {
+        self.to.clear();
+        self.from.clear();
+        self.senders.clear();
+        self.receivers.clear();
+        self.coming.forget_order();
+        self.coming_control.forget_order();
+        self.carried.forget_order();
+    }
+
     /// The number of the period of the port's clock.
     fn period(&self, now: SimTime, acc: &Acc) -> u64 {
         (now + self.early).as_ps() / acc.period.as_ps()

@@ -161,8 +161,18 @@ impl Ports for HostPorts {
         self.flows.as_ref().map_or(0, |flows| flows.idle_timers())
     }
 
-    fn rest(&mut self) {
+    fn is_idle(&self) -> bool {
+        self.packetiser.is_idle() && self.receiver.is_idle() && self.flows.as_ref().is_none_or(|flows| flows.are_idle())
+    }
+
+    fn rest(&mut self, idle: bool) {
         self.packetiser.rest();
+        self.receiver.rest();
+        if let Some(flows) = &mut self.flows
+            && idle
+        {
+            flows.forget();
+        }
     }
 
     #[inline]

@@ -134,6 +134,10 @@ impl Packetiser {
         injector.first_read != NONE || injector.direct != NONE
     }
 
+    pub(crate) fn is_idle(&self) -> bool {
+        self.messages.is_empty() && self.read.is_empty()
+    }
+
     pub(crate) fn rest(&mut self) {
         self.injectors.iter_mut().for_each(|injector| injector.direct_turn = false);
     }

@@ -51,6 +51,18 @@ impl Receiver {
         Receiver { messages: Arena::new(), begun: vec![[0; 2]; ports], partial: WordMap::default() }
     }
 
+    pub(crate) fn is_idle(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// What is told first of two at one instant does not depend on what has come before.
+    pub(crate) fn rest(&mut self) {
+        self.messages.forget_order();
+        if self.is_idle() {
+            self.begun.fill([0; 2]);
+        }
+    }
+
     /// `within`: the node.
     #[inline]
     fn insert(&mut self, port: u32, within: bool, message: Message) -> u32 {

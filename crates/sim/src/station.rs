@@ -258,6 +258,11 @@ impl Above {
         fabric.timer(at, port, *order, Due::Nic(event));
     }
 
+    /// Which of two shortcuts at one instant is first does not depend on those before.
+    pub(crate) fn rest(&mut self) {
+        self.sent_shortcuts.fill(0);
+    }
+
     fn boxed(&mut self, label: Label<AnyHeader>) -> Box<Label<AnyHeader>> {
         match self.spare.pop() {
             Some(mut place) => {

@@ -625,7 +625,13 @@ impl<P: Processes> World<P> {
     /// From now on, the start of simulated time, events count and enter the digest.
     pub fn start_recording(&mut self, epoch: SimTime) {
         self.fabric.rest();
-        self.fabric.agents().for_each(|station| (station.above.recording, station.above.epoch) = (true, epoch));
+        let under_way: i64 = self.fabric.agents().map(|station| station.above.under_way).sum();
+        self.fabric.agents().for_each(|station| {
+            (station.above.recording, station.above.epoch) = (true, epoch);
+            if under_way == 0 {
+                station.above.rest();
+            }
+        });
         self.before = self.totals();
         self.rails_before = self.rails();
         if let Some(background) = &self.background {

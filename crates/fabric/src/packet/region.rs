@@ -344,8 +344,14 @@ impl<P: Ports> Region<P> {
         }
     }
 
+    /// Nothing is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.packets.is_empty() && self.ports.is_idle()
+    }
+
     /// Forgets whose turn it is, and draws anew: what happened before simulated time did so in an order of its own.
-    pub(crate) fn rest(&mut self) {
+    /// `idle`: nothing is under way here, nor in another region.
+    pub(crate) fn rest(&mut self, idle: bool) {
         self.routing.rest();
         self.reroutes.iter_mut().for_each(|(_, routing)| routing.rest());
         if let Some(marks) = &mut self.marks {
@@ -353,8 +359,13 @@ impl<P: Ports> Region<P> {
         }
         for output in &mut self.outputs {
             (output.turn, output.class_turn, output.control_sent) = (0, 0, 0);
+            if idle {
+                // A NIC that was asked in vain, and is not asked again before it has something.
+                (output.occupied, output.stalled) = (0, false);
+            }
         }
-        self.ports.rest();
+        self.ports.rest(idle);
+        self.packets.forget_order();
         for lane in &mut self.lane_states {
             lane.starved &= lane.ring != NONE;
         }

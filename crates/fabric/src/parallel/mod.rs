@@ -455,17 +455,14 @@ impl<A: Agent> Fabric<A> {
         self.homes[host as usize].0
     }
 
-    /// Forgets whose turn it is at outputs and injectors, which is all that earlier traffic leaves behind. Meant for a
-    /// network without anything in flight.
+    /// Forgets what earlier traffic leaves behind: whose turn it is at outputs and injectors, flows, and the places
+    /// that say which of two events at one instant is first. Meant for a network without anything in flight.
     pub fn rest(&mut self) {
-        for part in &mut self.parts {
-            // The state of the others is that of the transfers under way.
-            for (_, model) in inner(part).planes.all_mut() {
-                if let Model::Packet(region) = model {
-                    region.rest();
-                }
-            }
-        }
+        let ports = |model: &Model<A::Ports>| !matches!(model, Model::Packet(region) if !region.is_idle());
+        // Both ends of a flow forget it, or none.
+        let idle = self.spread.is_none() && self.live_packets() == 0;
+        let idle = idle && self.parts.iter_mut().all(|part| inner(part).planes.all().all(ports));
+        self.parts.iter_mut().for_each(|part| inner(part).rest(idle));
     }
 
     /// Brings everything that is under way between regions, and all that was asked for, into their queues.

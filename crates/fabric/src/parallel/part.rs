@@ -223,6 +223,18 @@ impl<A: Agent> Part<A> {
         self.planes.all().map(of).sum()
     }
 
+    /// See [`super::Fabric::rest`]. `idle`: nothing is under way anywhere.
+    pub(super) fn rest(&mut self, idle: bool) {
+        self.free_copied.sort_unstable_by(|a, b| b.cmp(a));
+        for (_, model) in self.planes.all_mut() {
+            match model {
+                Model::Packet(region) => region.rest(idle),
+                Model::LogGp(network) => network.rest(),
+                Model::Whole(whole) => whole.rest(),
+            }
+        }
+    }
+
     /// Everything before `end`, but not more than `most` events.
     pub(super) fn run(&mut self, end: u64, most: u64) {
         let last = self.events.saturating_add(most);
