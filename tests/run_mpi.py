@@ -121,6 +121,8 @@ def jobs_of(options: argparse.Namespace, tests: Tests, mpis: list[str]) -> list[
                     test = repeats(tests, tests.mpis[name], 16, "p2p_mixed", *machine, arguments=(seed, "3"))
                     jobs.append((case, name, 16, False, test))
             for n in (2, 4):
+                if selected("repeat_threads_joined"):
+                    jobs.append(("repeat_threads_joined", name, n, False, repeats(tests, tests.mpis[name], n, "threads_joined")))
                 if selected("repeat_threads_multiple"):
                     jobs.append(("repeat_threads_multiple", name, n, False, repeats(tests, tests.mpis[name], n, "threads_multiple")))
                 for level in ("funneled", "multiple"):

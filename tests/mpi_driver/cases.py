@@ -189,6 +189,8 @@ def cases(programs: int = 400) -> list[Case]:
             Case(f"threads_signals_{compute}", "threads_signals.c", options=("--compute", compute), ranks=(1, 2))
             for compute in ("none", "measured")
         ],
+        # Digests: repeat_threads_joined.
+        *[Case(f"threads_joined_{compute}", "threads_joined.c", options=("--compute", compute), ranks=(2, 4), runners=narrows, expected=lambda n: f"threads_joined: ranks={n} checks={181 * n} ok") for compute in ("none", "measured")],
         Case("threads_self", "threads_self.c", options=("--compute", "none"), ranks=(1, 2), runners=narrows, expected=lambda n: f"threads_self: ranks={n} checks={11 * n} ok"),
         # MPICH and Intel MPI spin for the number of a communicator that another thread has under way.
         Case("threads_groups", "threads_groups.c", options=("--compute", "none"), ranks=(2, 4), mpis=("mpich", "intel"), runners=narrows, timeout=60, expected=lambda n: f"threads_groups: ranks={n} checks={5 * n} ok"),

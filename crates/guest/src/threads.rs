@@ -22,7 +22,7 @@ use crate::{attach, callers, shared, stretches};
 pub(crate) use files::{
     FIRST_NAP, Step, any_at_files, begins_at_files, ends_at_files, talk, talks, time_is_over, wait_at_files, waits_at_files,
 };
-use host::{cpu_ns, is_runnable, wall_ns};
+use host::{cpu_ns, has_ended, is_runnable, wall_ns};
 pub(crate) use instructions::counted_in;
 pub(crate) use looks::look;
 use made::Made;
@@ -155,6 +155,8 @@ struct All {
     made: Vec<Made>,
     /// Records of threads that have ended.
     free: Vec<&'static Thread>,
+    /// Threads that have ended in simulated time, and may not have on the host: who joins them does not go on yet.
+    leaving: Vec<Leaving>,
     /// Who sleeps in simulated time, and until when.
     sleepers: Vec<(u64, &'static Thread)>,
     /// Who waits at descriptors.
@@ -166,10 +168,22 @@ struct All {
     phase: Phase,
 }
 
+/// See [`All::leaving`].
+struct Leaving {
+    id: i32,
+    clock: u64,
+    /// Time of the host from which on another thread may have that number, ns.
+    until: u64,
+}
+
+/// So long a thread may take to end on the host. Our own choice: it may run functions of the program, without a core.
+const LEAVING_NS: u64 = 10_000_000_000;
+
 static ALL: Mutex<All> = Mutex::new(All {
     threads: Vec::new(),
     made: Vec::new(),
     free: Vec::new(),
+    leaving: Vec::new(),
     sleepers: Vec::new(),
     at_files: Vec::new(),
     parked: None,
@@ -398,6 +412,17 @@ fn goes_on_soon(thread: &Thread) -> bool {
     paused() || is_runnable(thread.id.load(Relaxed)) || paused()
 }
 
+impl Leaving {
+    /// One that sleeps may do so for good.
+    fn still_runs(&self) -> bool {
+        is_runnable(self.id)
+    }
+
+    fn has_left(&self) -> bool {
+        has_ended(self.id) || wall_ns() > self.until
+    }
+}
+
 impl All {
     /// The least clock of the threads that run, but for `but`.
     fn least(&self, but: Option<&Thread>) -> Option<u64> {
@@ -412,7 +437,14 @@ impl All {
         let sleeps = |thread: &Thread| self.sleepers.iter().any(|(_, sleeper)| std::ptr::eq(*sleeper, thread)) || self.is_at_files(thread);
         let known = |thread: &Thread| thread.runs.load(Relaxed) || thread.inside.load(Relaxed) || (asleep && thread.placed.load(Relaxed));
         let waking = |thread: &&&Thread| !known(thread) && !sleeps(thread) && goes_on_soon(thread);
-        self.others(but).filter(waking).map(|thread| thread.clock()).min()
+        let leaving = self.leaving.iter().filter(|leaving| leaving.still_runs()).map(|leaving| leaving.clock);
+        // In this order: one that has ended between the two looks has woken who joins it.
+        leaving.chain(self.others(but).filter(waking).map(|thread| thread.clock())).min()
+    }
+
+    /// Forgets those that have ended on the host too.
+    fn forget_left(&mut self) {
+        self.leaving.retain(|leaving| !leaving.has_left());
     }
 
     /// Somebody who has waited goes on before `end`, and has not come as far as to say so.
@@ -446,6 +478,7 @@ impl All {
         self.threads.reserve(MANY);
         self.made.reserve(MANY);
         self.free.reserve(MANY);
+        self.leaving.reserve(MANY);
         self.sleepers.reserve(MANY);
         self.phase.reserve();
     }
@@ -510,6 +543,7 @@ pub(crate) fn begin(clock: u64, idle: bool, number: u32) -> &'static Thread {
     if id == process {
         all.reserve();
     }
+    all.leaving.retain(|leaving| leaving.id != id);
     let made = all.made.iter().position(|made| made.number == number).map(|at| all.made.swap_remove(at));
     let clock = made.map_or(clock, |made| made.clock().max(clock));
     thread.id.store(id, Relaxed);
@@ -554,6 +588,8 @@ pub(crate) fn end() -> u64 {
     let mut all = all();
     all.stops(thread);
     all.threads.retain(|other| !std::ptr::eq(*other, thread));
+    all.forget_left();
+    all.leaving.push(Leaving { id: thread.id.load(Relaxed), clock, until: wall_ns() + LEAVING_NS });
     // Others look at it with our lock only.
     counter::close(thread.counter.swap(-1, Relaxed));
     all.free.push(thread);
@@ -678,7 +714,7 @@ pub(crate) fn least() -> u64 {
         return u64::MAX;
     }
     let releases = RELEASES.load(Acquire);
-    let all = all();
+    let mut all = all();
     let running = all.least(current());
     let waking = all.least_waking(current(), ASLEEP.load(Relaxed) == releases);
     // In the end: whoever looks waits for our lock.
@@ -688,6 +724,7 @@ pub(crate) fn least() -> u64 {
     if running.is_none() && waking.is_none() {
         // Nobody is in the middle of a release. The state of a thread is in a file, and programs may have a hundred.
         ASLEEP.store(releases, Relaxed);
+        all.forget_left();
     }
     running.into_iter().chain(waking).min().unwrap_or(u64::MAX)
 }

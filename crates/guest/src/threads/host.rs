@@ -4,16 +4,26 @@ use std::fs::File;
 use std::io::Read;
 use std::sync::OnceLock;
 
-/// Whether a thread of this process runs or would if it had a core; not if it sleeps in a way that nobody has told of.
-pub(super) fn is_runnable(id: i32) -> bool {
-    // The state stands behind the name, which is in parentheses: proc(5).
+/// What a thread of this process does, as proc(5) has it; `None`: there is none.
+fn state(id: i32) -> Option<u8> {
+    // The state stands behind the name, which is in parentheses.
     let mut stat = [0; 128];
     // Name and state are in the first bytes.
     let length = File::open(format!("/proc/self/task/{id}/stat")).and_then(|mut file| file.read(&mut stat)).unwrap_or(0);
     let stat = &stat[..length];
-    let end = stat.iter().rposition(|&byte| byte == b')').unwrap_or(0);
+    let end = stat.iter().rposition(|&byte| byte == b')')?;
+    stat.get(end + 2).copied()
+}
+
+/// Whether a thread of this process runs or would if it had a core; not if it sleeps in a way that nobody has told of.
+pub(super) fn is_runnable(id: i32) -> bool {
     // A page fault, or the simulator that has stopped it for a look, is no reason of its own.
-    matches!(stat.get(end + 2), Some(b'R' | b'D' | b't' | b'T'))
+    matches!(state(id), Some(b'R' | b'D' | b't' | b'T'))
+}
+
+/// It has ended: who joins it was woken.
+pub(super) fn has_ended(id: i32) -> bool {
+    matches!(state(id), None | Some(b'Z' | b'X'))
 }
 
 /// The address of the futex at which a thread of this process sleeps, and whether it waits for a lock there as the GNU
