@@ -10,6 +10,7 @@
 mod files;
 mod host;
 mod instructions;
+mod leaving;
 mod looks;
 mod made;
 mod pace;
@@ -22,8 +23,9 @@ use crate::{attach, callers, shared, stretches};
 pub(crate) use files::{
     FIRST_NAP, Step, any_at_files, begins_at_files, ends_at_files, talk, talks, time_is_over, wait_at_files, waits_at_files,
 };
-use host::{cpu_ns, has_ended, is_runnable, wall_ns};
+use host::{cpu_ns, is_runnable, wall_ns};
 pub(crate) use instructions::counted_in;
+use leaving::Leaving;
 pub(crate) use looks::look;
 use made::Made;
 pub(crate) use made::{exists, made, makes};
@@ -155,7 +157,7 @@ struct All {
     made: Vec<Made>,
     /// Records of threads that have ended.
     free: Vec<&'static Thread>,
-    /// Threads that have ended in simulated time, and may not have on the host: who joins them does not go on yet.
+    /// Those that have ended in simulated time, and may not have on the host.
     leaving: Vec<Leaving>,
     /// Who sleeps in simulated time, and until when.
     sleepers: Vec<(u64, &'static Thread)>,
@@ -167,17 +169,6 @@ struct All {
     parks: u64,
     phase: Phase,
 }
-
-/// See [`All::leaving`].
-struct Leaving {
-    id: i32,
-    clock: u64,
-    /// Time of the host from which on another thread may have that number, ns.
-    until: u64,
-}
-
-/// So long a thread may take to end on the host. Our own choice: it may run functions of the program, without a core.
-const LEAVING_NS: u64 = 10_000_000_000;
 
 static ALL: Mutex<All> = Mutex::new(All {
     threads: Vec::new(),
@@ -412,17 +403,6 @@ fn goes_on_soon(thread: &Thread) -> bool {
     paused() || is_runnable(thread.id.load(Relaxed)) || paused()
 }
 
-impl Leaving {
-    /// One that sleeps may do so for good.
-    fn still_runs(&self) -> bool {
-        is_runnable(self.id)
-    }
-
-    fn has_left(&self) -> bool {
-        has_ended(self.id) || wall_ns() > self.until
-    }
-}
-
 impl All {
     /// The least clock of the threads that run, but for `but`.
     fn least(&self, but: Option<&Thread>) -> Option<u64> {
@@ -437,14 +417,9 @@ impl All {
         let sleeps = |thread: &Thread| self.sleepers.iter().any(|(_, sleeper)| std::ptr::eq(*sleeper, thread)) || self.is_at_files(thread);
         let known = |thread: &Thread| thread.runs.load(Relaxed) || thread.inside.load(Relaxed) || (asleep && thread.placed.load(Relaxed));
         let waking = |thread: &&&Thread| !known(thread) && !sleeps(thread) && goes_on_soon(thread);
-        let leaving = self.leaving.iter().filter(|leaving| leaving.still_runs()).map(|leaving| leaving.clock);
-        // In this order: one that has ended between the two looks has woken who joins it.
-        leaving.chain(self.others(but).filter(waking).map(|thread| thread.clock())).min()
-    }
-
-    /// Forgets those that have ended on the host too.
-    fn forget_left(&mut self) {
-        self.leaving.retain(|leaving| !leaving.has_left());
+        // First: one that has ended between the two looks has woken who joins it.
+        let leaving = self.least_leaving();
+        leaving.into_iter().chain(self.others(but).filter(waking).map(|thread| thread.clock())).min()
     }
 
     /// Somebody who has waited goes on before `end`, and has not come as far as to say so.
@@ -588,8 +563,7 @@ pub(crate) fn end() -> u64 {
     let mut all = all();
     all.stops(thread);
     all.threads.retain(|other| !std::ptr::eq(*other, thread));
-    all.forget_left();
-    all.leaving.push(Leaving { id: thread.id.load(Relaxed), clock, until: wall_ns() + LEAVING_NS });
+    all.leaves(thread.id.load(Relaxed), clock);
     // Others look at it with our lock only.
     counter::close(thread.counter.swap(-1, Relaxed));
     all.free.push(thread);
