@@ -125,6 +125,9 @@ def jobs_of(options: argparse.Namespace, tests: Tests, mpis: list[str]) -> list[
                     jobs.append(("repeat_threads_joined", name, n, False, repeats(tests, tests.mpis[name], n, "threads_joined")))
                 if selected("repeat_threads_multiple"):
                     jobs.append(("repeat_threads_multiple", name, n, False, repeats(tests, tests.mpis[name], n, "threads_multiple")))
+                for way in ("apart", "futex"):
+                    if selected(title := f"repeat_threads_chance_{way}"):
+                        jobs.append((title, name, n, False, repeats(tests, tests.mpis[name], n, "threads_chance", arguments=(way,))))
                 for level in ("funneled", "multiple"):
                     if selected(title := f"repeat_threads_sockets_{level}"):
                         jobs.append((title, name, n, False, repeats(tests, tests.mpis[name], n, "threads_sockets", arguments=(level,))))

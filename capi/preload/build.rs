@@ -37,6 +37,8 @@ const PORTALS: &[&str] = &[
     "narrows_program_ends",
     "narrows_exits",
     "narrows_threads_refused",
+    "narrows_lock_is_taken",
+    "narrows_lock_is_given",
     "narrows_barrier",
     "narrows_ends_job",
     "narrows_host",

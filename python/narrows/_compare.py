@@ -15,6 +15,7 @@ _OF_THIS_COMPUTER = {"wall_s", "reading_s", "replay_s", "peak_rss_bytes", "messa
     "compute_alike",
     "compute_spread",
     "compute_instructions",
+    "may_not_repeat",
 }
 
 

@@ -7,7 +7,7 @@ from typing import Callable
 
 from .applications import MELT, hpcc, hpcc_files, netpipe, thermo
 from .mpis import MPI_NAMES, SOURCES
-from .outputs import characters, counted_bytes, energy, looks, no_lines, one_gateway_died, pass_through, sorted_lines, spin_time, thread_times, time_is_simulated
+from .outputs import chance, characters, counted_bytes, energy, looks, no_lines, one_gateway_died, pass_through, sorted_lines, spin_time, thread_times, time_is_simulated
 from .processes import Outcome
 
 RANKS = (2, 16, 64)
@@ -194,7 +194,19 @@ def cases(programs: int = 400) -> list[Case]:
         Case("threads_self", "threads_self.c", options=("--compute", "none"), ranks=(1, 2), runners=narrows, expected=lambda n: f"threads_self: ranks={n} checks={11 * n} ok"),
         # MPICH and Intel MPI spin for the number of a communicator that another thread has under way.
         Case("threads_groups", "threads_groups.c", options=("--compute", "none"), ranks=(2, 4), mpis=("mpich", "intel"), runners=narrows, timeout=60, expected=lambda n: f"threads_groups: ranks={n} checks={5 * n} ok"),
-        Case("threads_locks", "threads_locks.c", options=("--compute", "none"), ranks=(2, 4), runners=narrows, timeout=120, expected=lambda n: f"threads_locks: ranks={n} checks={9 * n} ok"),
+        Case("threads_locks", "threads_locks.c", options=("--compute", "none"), ranks=(2, 4), runners=narrows, timeout=120, expected=lambda n: f"threads_locks: ranks={n} checks={9 * n} ok", verify=chance("takes a lock first", "again and again")),
+        *[
+            Case(f"threads_chance_{way}", "threads_chance.c", (way,), options=("--compute", "none"), ranks=(2, 4), runners=narrows, expected=lambda n, each=each: f"threads_chance: ranks={n} checks={each * n} ok", verify=chance(*reasons))
+            for way, each, reasons in (
+                ("queue", 25, ("takes a lock first",)),
+                ("memory", 4, ("computes for more than 0.1 s",)),
+                ("clock", 4, ("polls the clock",)),
+                ("progress", 21, ("takes a lock first",)),
+                ("apart", 1, ()),
+                ("futex", 4, ()),
+            )
+        ],
+        Case("threads_chance_measured", "threads_chance.c", ("queue",), options=("--compute", "measured"), ranks=(2,), runners=narrows, expected=lambda n: f"threads_chance: ranks={n} checks={25 * n} ok", verify=chance("on this computer")),
         # A run-time system whose idle workers spin.
         Case("threads_workers", "thread_workers.c", ranks=(2, 4), timeout=60),
         # Computing must take time, or nobody is left alone with it.

@@ -62,6 +62,20 @@ def spin_time(outcome: Outcome, runner: str) -> str | None:
     return None if 0 < simulated < 0.05 else f"a program of some milliseconds took {simulated} s of simulated time"
 
 
+def chance(*reasons: str) -> Callable[[Outcome, str], str | None]:
+    """`may_not_repeat` has one entry with each of these words, and no other; those about threads are said to people too."""
+
+    def verify(outcome: Outcome, runner: str) -> str | None:
+        if runner != "narrows":
+            return None
+        found = outcome.summary["may_not_repeat"]
+        missing = [reason for reason in reasons if sum(reason in entry for entry in found) != 1]
+        unsaid = [entry for entry in found if "rank" in entry and entry not in outcome.stderr]
+        return f"{found}, said {outcome.stderr}" if missing or unsaid or len(found) != len(reasons) else None
+
+    return verify
+
+
 def energy(outcome: Outcome, runner: str) -> str | None:
     """Powers of exanest-qfdb, one rank to a node: 5 W for each node, 0.4 W for each core until its rank has ended."""
     if runner != "narrows":

@@ -30,6 +30,8 @@ def repeats(
                 if outcome.code != 0:
                     raise Failure(f"exit code {outcome.code}: {tail(outcome)}")
                 summary = outcome.summary
+                if summary["may_not_repeat"]:
+                    raise Failure(f"{summary['may_not_repeat']}: nothing of this program is left to chance")
                 seen.append({key: summary[key] for key in ("digest", "simulated_s", "messages", "bytes", "packets", "events", "per_rank")})
             finally:
                 shutil.rmtree(outcome.folder, ignore_errors=True)

@@ -2,7 +2,7 @@
 //! None of them fails, unwinds or prints.
 
 use narrows_guest::hooks::AtFiles;
-use narrows_guest::{File, callers, cards, hooks, life};
+use narrows_guest::{File, callers, cards, chance, hooks, life};
 use std::ffi::{c_char, c_int, c_long, c_uint};
 use std::panic::catch_unwind;
 
@@ -316,6 +316,19 @@ pub extern "C" fn narrows_program_ends(status: c_int) {
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_exits(status: c_int) {
     let _ = catch_unwind(|| life::exits(status));
+}
+
+/// The calling thread has taken the lock of the program at `place`, or `waits` for it. 0: it is of no interest who
+/// takes the next one.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_lock_is_taken(place: usize, waits: c_int) -> c_int {
+    catch_unwind(|| c_int::from(chance::lock_is_taken(place, waits != 0))).unwrap_or(0)
+}
+
+/// It gives it back.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_lock_is_given(place: usize) {
+    let _ = catch_unwind(|| chance::lock_is_given(place));
 }
 
 /// The program asked for MPI_THREAD_MULTIPLE and was given less.

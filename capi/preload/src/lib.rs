@@ -62,6 +62,8 @@ static HEAP: narrows_heap::Heap = narrows_heap::Heap;
 #[cfg(not(test))]
 mod affinity;
 #[cfg(not(test))]
+mod caller;
+#[cfg(not(test))]
 mod check;
 #[cfg(not(test))]
 mod clock;

@@ -5,7 +5,7 @@
 //! take the other one along.
 
 use crate::places::Objects;
-use crate::{line, openmp, portals, state};
+use crate::{caller, line, openmp, portals, state};
 use std::cell::Cell;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -28,6 +28,7 @@ fn objects() -> MutexGuard<'static, Objects> {
 
 /// The program makes a thread.
 pub fn note_thread() {
+    caller::prepare();
     THREADS.store(true, Relaxed);
 }
 
@@ -188,6 +189,9 @@ pub fn release(place: usize) {
         // From the end of the look on: it may take longer than the ticks, and no work would be seen between two looks.
         LOOKED.set(ticks());
     }
+    if ORDER.load(Relaxed) {
+        portals::lock_is_given(place);
+    }
     if WAITERS.load(Relaxed) == 0 {
         return;
     }
@@ -204,9 +208,21 @@ pub fn release(place: usize) {
     }
 }
 
+/// It is of interest who takes a lock first.
+static ORDER: AtomicBool = AtomicBool::new(true);
+
+/// The calling thread has taken the lock at that place, or `waits` for it: this computer may have decided that. `from`:
+/// the address of the code that does so.
+pub fn takes(place: usize, waits: bool, from: usize) {
+    if ORDER.load(Relaxed) && !caller::is_library(from) && !portals::lock_is_taken(place, waits) {
+        ORDER.store(false, Relaxed);
+    }
+}
+
 /// Takes a lock that cannot be tried: who comes when nobody has it, or waits for it, is the next owner.
 pub fn take(place: usize, take: impl FnOnce()) {
     let waits = objects().change(place, |object| std::mem::replace(&mut object.held, true) || object.waiters > 0);
+    takes(place, waits == Some(true), 0);
     if waits != Some(true) {
         take();
         // One that came later may have been faster, and has given it back since.

@@ -44,6 +44,8 @@ unsafe extern "C" {
     fn narrows_program_ends(status: c_int);
     fn narrows_exits(status: c_int);
     fn narrows_threads_refused();
+    fn narrows_lock_is_taken(place: usize, waits: c_int) -> c_int;
+    fn narrows_lock_is_given(place: usize);
     fn narrows_barrier();
     fn narrows_group(processes: usize);
     fn narrows_puts_card(line: *const u8, length: usize);
@@ -388,6 +390,19 @@ pub fn program_ends(status: c_int) {
 pub fn threads_refused() {
     // SAFETY: no arguments.
     state::guarded(|| unsafe { narrows_threads_refused() });
+}
+
+/// The calling thread has taken the lock of the program at `place`, or `waits` for it. False: it is of no interest who
+/// takes the next one.
+pub fn lock_is_taken(place: usize, waits: bool) -> bool {
+    // SAFETY: plain numbers.
+    state::guarded(|| unsafe { narrows_lock_is_taken(place, c_int::from(waits)) }) != 0
+}
+
+/// It gives it back.
+pub fn lock_is_given(place: usize) {
+    // SAFETY: a plain number.
+    state::guarded(|| unsafe { narrows_lock_is_given(place) });
 }
 
 /// The process ends by itself with this status, now.

@@ -172,8 +172,27 @@ unsafe fn lock_in_library(mutex: *mut pthread_mutex_t) -> c_int {
     }
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int {
+/// A function that locks, with one argument: `$from` is told the address of its caller too.
+macro_rules! with_caller {
+    ($($name:ident $from:ident;)*) => {
+        $(
+            #[unsafe(naked)]
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name(lock: *mut c_void) -> c_int {
+                core::arch::naked_asm!("mov rsi, [rsp]", "jmp {from}", from = sym $from)
+            }
+        )*
+    };
+}
+
+with_caller! {
+    pthread_mutex_lock mutex_lock;
+    pthread_mutex_trylock mutex_trylock;
+    pthread_rwlock_rdlock rdlock;
+    pthread_rwlock_wrlock wrlock;
+}
+
+unsafe extern "C" fn mutex_lock(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
     // SAFETY: forwarded as it came. A lock that was free is taken at once.
     unsafe {
         if in_library() {
@@ -186,11 +205,20 @@ unsafe extern "C" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int {
         if !line::is_there(place) || is_owner(mutex) {
             match next::narrows_mutex_trylock(mutex) {
                 EBUSY => {}
-                code => return code,
+                code => return locked(place, code, caller),
             }
         }
+        meet::takes(place, true, caller);
         meet::wait(&[place], || line::stand(place, || next::narrows_mutex_lock(mutex)))
     }
+}
+
+/// The `caller` has tried to take the lock at `place`, with that result.
+fn locked(place: usize, code: c_int, caller: usize) -> c_int {
+    if code == 0 {
+        meet::takes(place, false, caller);
+    }
+    code
 }
 
 /// Whether the calling thread has the lock already, and takes it once more.
@@ -208,14 +236,13 @@ pub fn give_and_take(mutex: usize) -> c_int {
     // SAFETY: the mutex of a condition that the program waits at.
     unsafe {
         match pthread_mutex_unlock(mutex) {
-            0 => pthread_mutex_lock(mutex),
+            0 => mutex_lock(mutex, 0),
             code => code,
         }
     }
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c_int {
+unsafe extern "C" fn mutex_trylock(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
     // SAFETY: forwarded as it came.
     let code = unsafe { next::narrows_mutex_trylock(mutex) };
     if in_library() {
@@ -223,6 +250,11 @@ unsafe extern "C" fn pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c_int
     }
     if code == EBUSY {
         meet::may_spin(mutex as usize);
+    }
+    if meet::threads() && code == EBUSY {
+        meet::takes(mutex as usize, true, caller);
+    } else if meet::threads() {
+        locked(mutex as usize, code, caller);
     }
     code
 }
@@ -271,15 +303,17 @@ unsafe extern "C" fn pthread_cond_broadcast(cond: *mut pthread_cond_t) -> c_int 
 macro_rules! locks {
     ($($name:ident($lock:ident: $type:ty), $real:ident, $try:ident;)*) => {
         $(
-            #[unsafe(no_mangle)]
-            unsafe extern "C" fn $name($lock: *mut $type) -> c_int {
+            unsafe extern "C" fn $name($lock: *mut $type, caller: usize) -> c_int {
                 // SAFETY: forwarded as it came. A lock that was free is taken at once.
                 unsafe {
                     if !meet::threads() {
                         return next::$real($lock);
                     }
                     match next::$try($lock) {
-                        EBUSY => meet::wait(&[$lock as usize], || next::$real($lock)),
+                        EBUSY => {
+                            meet::takes($lock as usize, true, caller);
+                            meet::wait(&[$lock as usize], || next::$real($lock))
+                        }
                         code => code,
                     }
                 }
@@ -289,8 +323,8 @@ macro_rules! locks {
 }
 
 locks! {
-    pthread_rwlock_rdlock(lock: pthread_rwlock_t), narrows_rdlock, narrows_tryrdlock;
-    pthread_rwlock_wrlock(lock: pthread_rwlock_t), narrows_wrlock, narrows_trywrlock;
+    rdlock(lock: pthread_rwlock_t), narrows_rdlock, narrows_tryrdlock;
+    wrlock(lock: pthread_rwlock_t), narrows_wrlock, narrows_trywrlock;
 }
 
 /// Functions that let others go on.

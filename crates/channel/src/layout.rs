@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"narrows\0");
 /// Raised with every change of this file or of [`crate::record`].
-pub const VERSION: u32 = 16;
+pub const VERSION: u32 = 17;
 
 /// Simulated time starts here, ps: one second. What ranks do during MPI_Init lies before it.
 pub const EPOCH_PS: u64 = 1_000_000_000_000;
@@ -262,6 +262,8 @@ pub struct RankHeader {
     pub replaced: AtomicU32,
     /// 1 when the program asked for MPI_THREAD_MULTIPLE and was given less.
     pub threads_refused: AtomicU32,
+    /// See [`decided`]: bits.
+    pub decided: AtomicU32,
     /// There is something for a rank that is outside.
     pub mail: AtomicU32,
     /// 1 when the libfabric provider has an enabled endpoint.
@@ -371,6 +373,25 @@ pub struct RankHeader {
     pub written: [Written; WRITTEN],
     /// Threads that were followed or stopped.
     pub followed: [Followed; FOLLOWED],
+}
+
+/// What the host has decided about the threads of a rank: bits of [`RankHeader::decided`]. Where computing takes no
+/// time, results may not repeat then, if several threads call.
+pub mod decided {
+    /// Several threads have called MPI, or Portals. Without it the others have no effect.
+    pub const CALLERS: u32 = 1;
+    /// Which thread takes a lock of the program first.
+    pub const LOCK: u32 = 1 << 1;
+    /// When a thread calls that has computed for so long that the others did not wait for it.
+    pub const WORK: u32 = 1 << 2;
+    /// How often a thread takes a lock and gives it back until another one has come.
+    pub const LOOKS: u32 = 1 << 3;
+    /// How often a thread looks at the clock until another one has come.
+    pub const CLOCK: u32 = 1 << 4;
+    /// How far the simulation is when a thread sleeps, or wants something, for reasons that are not known.
+    pub const SLEEP: u32 = 1 << 5;
+    /// Which thread of a Portals program calls first.
+    pub const PORTALS: u32 = 1 << 6;
 }
 
 /// Bytes of a [`Card`]'s text. MPICH's business cards over our provider take some 90 with their names.

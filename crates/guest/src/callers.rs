@@ -7,10 +7,11 @@
 //! rank for all.
 
 use crate::Rank;
+use crate::chance::decides;
 use crate::shared::ask_to_give_way;
 use crate::threads::{self, Asleep, Thread};
 use crate::{attach, attached};
-use narrows_channel::layout::state;
+use narrows_channel::layout::{decided, state};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -516,6 +517,7 @@ fn queue(thread: &'static Thread, wish: Wish, locks: u32, patience: Patience) ->
             Some(Asleep::Elsewhere) => asleep >= ASLEEP_ELSEWHERE,
         };
         if over {
+            decides(decided::SLEEP);
             break;
         }
     }

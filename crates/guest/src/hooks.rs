@@ -1,12 +1,13 @@
 //! What the preload library calls: marks of MPI calls, the simulated clock, the simulated host.
 
 use crate::attach::{Session, attached, session, try_session};
+use crate::chance::decides;
 use crate::rank::LONGEST_NAP_PER_RANK;
 use crate::shared::{Shared, shared};
 use crate::threads::Step;
-use crate::{File, attach, callers, life, output, own_queue, threads};
+use crate::{File, attach, callers, chance, life, output, own_queue, threads};
 use narrows_channel::RankHeader;
-use narrows_channel::layout::{EPOCH_PS, WRITTEN, mode};
+use narrows_channel::layout::{EPOCH_PS, WRITTEN, decided, mode};
 use narrows_mpicalls::{CALLS, Class};
 use narrows_portals::{AtomicOperation, Datatype};
 use std::sync::OnceLock;
@@ -78,6 +79,9 @@ pub fn mpi_enter(id: u32, peer: i64, tag: i64, place: u64) {
     }
     if call.class != Class::Outside {
         callers::enter();
+    }
+    if call.class != Class::Outside && !special.finalize.contains(&Some(id)) {
+        chance::calls(false);
     }
     let Ok(mut rank) = session() else { return };
     rank.enter(id, call.class, peer, tag, place);
@@ -301,6 +305,9 @@ pub fn clock(yields: bool) -> u64 {
     }
     // Not at once: programs that take times are no slower for it.
     if let Some(since) = idle {
+        if threads::many() {
+            decides(decided::CLOCK);
+        }
         let late = (now.saturating_sub(since) / 64).min(LATEST_PS);
         let horizon = header.horizon.load(Ordering::Relaxed).max(header.quiet_until.load(Ordering::Relaxed));
         if threads::is_parked() {
@@ -388,6 +395,7 @@ pub fn thread_takes_locks() -> bool {
         return false;
     }
     let Some(since) = thread.only_takes_locks() else { return false };
+    decides(decided::LOOKS);
     let now = thread.clock();
     let late = (now.saturating_sub(since) / 16).clamp(header.processor.poll_ps, LATEST_PS.max(header.processor.poll_ps));
     sleep(thread.catch_up(now) - now + late);

@@ -17,6 +17,7 @@
 mod attach;
 pub mod callers;
 pub mod cards;
+pub mod chance;
 pub mod hooks;
 pub mod life;
 mod output;

@@ -19,6 +19,7 @@ mod sleep;
 mod work;
 
 use crate::callers::Vain;
+use crate::chance::decides;
 use crate::{attach, callers, shared, stretches};
 pub(crate) use files::{
     FIRST_NAP, Step, any_at_files, begins_at_files, ends_at_files, talk, talks, time_is_over, wait_at_files, waits_at_files,
@@ -28,8 +29,8 @@ pub(crate) use instructions::counted_in;
 use leaving::Leaving;
 pub(crate) use looks::look;
 use made::Made;
-pub(crate) use made::{exists, made, makes};
-use narrows_channel::layout::EPOCH_PS;
+pub(crate) use made::{exists, made, made_so_far, makes};
+use narrows_channel::layout::{EPOCH_PS, decided};
 use narrows_channel::{counter, futex};
 use pace::time_to;
 pub(crate) use pace::{changes, meets, pace, rest, rest_from, settled, uncounted};
@@ -56,6 +57,10 @@ pub(crate) struct Thread {
     id: AtomicI32,
     /// In the order in which they were made.
     number: AtomicU32,
+    /// The number of the one that has made it.
+    pub maker: AtomicU32,
+    /// [`MEETINGS`] when it last had waited for another one.
+    pub met: AtomicU32,
     /// Its clock while it does not hold the rank, ps.
     clock: AtomicU64,
     /// CPU time up to which work has become simulated time, ns: the rank's word for the first thread, which the
@@ -106,6 +111,8 @@ pub(crate) struct Thread {
     wanted_looks: AtomicU64,
     /// It waits until a place is released.
     placed: AtomicBool,
+    /// It has called MPI, or Portals.
+    pub has_called: AtomicBool,
     /// It works for teams of OpenMP.
     worker: AtomicBool,
     /// It sleeps, and has asked the thread that has parked the rank for that time to come back; 0: it has not.
@@ -148,6 +155,8 @@ static NAPS: AtomicU64 = AtomicU64::new(0);
 static RELEASES: AtomicU64 = AtomicU64::new(0);
 /// What that was when all others were found asleep. They are until it changes.
 static ASLEEP: AtomicU64 = AtomicU64::new(u64::MAX);
+/// How often a thread has waited for another one.
+static MEETINGS: AtomicU32 = AtomicU32::new(0);
 /// Work of all threads that has become simulated time, ps.
 static WORK_PS: AtomicU64 = AtomicU64::new(0);
 
@@ -265,6 +274,8 @@ impl Thread {
         Box::leak(Box::new(Thread {
             id: AtomicI32::new(0),
             number: AtomicU32::new(0),
+            maker: AtomicU32::new(0),
+            met: AtomicU32::new(0),
             clock: AtomicU64::new(0),
             mark,
             wall: AtomicU64::new(0),
@@ -292,6 +303,7 @@ impl Thread {
             end_looks: AtomicU64::new(0),
             wanted_looks: AtomicU64::new(0),
             placed: AtomicBool::new(false),
+            has_called: AtomicBool::new(false),
             worker: AtomicBool::new(false),
             asked_to_give_way: AtomicU64::new(0),
             turns: AtomicU64::new(0),
@@ -308,6 +320,15 @@ impl Thread {
             lock_loops: AtomicU64::new(0),
             lock_naps: AtomicU64::new(0),
         }))
+    }
+
+    /// The one with that number, made by another one: for tests.
+    #[cfg(test)]
+    pub fn of(number: u32, maker: u32) -> &'static Thread {
+        let thread = Thread::new(false);
+        thread.number.store(number, Relaxed);
+        thread.maker.store(maker, Relaxed);
+        thread
     }
 
     /// See [`made`].
@@ -384,6 +405,7 @@ impl Thread {
             self.seen_first.store(cpu, Relaxed);
         }
         if ppm == 0 && cpu.saturating_sub(self.seen_first.load(Relaxed)) > LONGEST_STRETCH_NS {
+            decides(decided::WORK);
             return None;
         }
         let work = if self.in_call.load(Relaxed) { 0 } else { to_ps(self.unmarked_ns(mark, cpu), ppm) };
@@ -520,11 +542,13 @@ pub(crate) fn begin(clock: u64, idle: bool, number: u32) -> &'static Thread {
     }
     all.leaving.retain(|leaving| leaving.id != id);
     let made = all.made.iter().position(|made| made.number == number).map(|at| all.made.swap_remove(at));
+    thread.maker.store(made.as_ref().map_or(0, |made| made.by), Relaxed);
     let clock = made.map_or(clock, |made| made.clock().max(clock));
     thread.id.store(id, Relaxed);
     thread.number.store(number, Relaxed);
     thread.clock.store(clock, Relaxed);
     thread.waited_at.store(0, Relaxed);
+    thread.has_called.store(false, Relaxed);
     thread.has_turn.store(false, Relaxed);
     thread.inside.store(false, Relaxed);
     let _ = thread.vain.take();
@@ -620,10 +644,16 @@ pub(crate) fn goes_on_early() {
     thread.runs.store(true, Relaxed);
 }
 
+/// How often a thread has waited for another one.
+pub(crate) fn meetings() -> u32 {
+    MEETINGS.load(Relaxed)
+}
+
 /// It waits no longer; the clock of the one that it has waited for was `clock` ps, 0 for nobody.
 pub(crate) fn goes_on(clock: u64) {
     let Some(thread) = current() else { return };
     thread.placed.store(false, Relaxed);
+    thread.met.store(MEETINGS.fetch_add(1, Relaxed) + 1, Relaxed);
     all().goes_on(thread, clock);
     thread.turn();
     thread.mark();

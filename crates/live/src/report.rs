@@ -75,6 +75,8 @@ pub struct Report {
     pub apart: u64,
     /// Fingerprint of the event history.
     pub digest: u64,
+    /// What the host has decided, see [`narrows_channel::layout::decided`]: ranks, and bits.
+    pub decided: Vec<(u32, u32)>,
     /// The ranks reached MPI_Init.
     pub started: bool,
     /// The launcher's exit code.

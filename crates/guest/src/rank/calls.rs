@@ -2,7 +2,7 @@
 //! sleeps.
 
 use super::Rank;
-use crate::{callers, stretches, threads};
+use crate::{callers, chance, stretches, threads};
 use narrows_channel::layout::{EPOCH_PS, mode, phase, reason};
 use narrows_channel::record::{Ended, encode_ended, encode_fact};
 use narrows_mpicalls::{ANY, Class};
@@ -225,6 +225,7 @@ impl Rank {
     /// A Portals program calls the library: what it has computed since the last call takes time.
     pub fn library_entered(&mut self) {
         if self.is_portals_program() {
+            chance::calls(true);
             self.account_compute(stretches::LOOK);
         }
     }

@@ -10,6 +10,8 @@ pub(super) struct Made {
     /// That of its maker, ps.
     pub(super) clock: u64,
     pub(super) number: u32,
+    /// The number of its maker.
+    pub(super) by: u32,
     /// The one that makes it still: it may wait in the middle of that, for a lock of the program's allocator.
     pub(super) maker: Option<&'static Thread>,
 }
@@ -43,12 +45,17 @@ pub(crate) fn makes(yes: bool) -> u64 {
     let mut all = all();
     if yes {
         MADE.set(NUMBERS.fetch_add(1, Relaxed) + 1);
-        all.made.push(Made { clock, number: MADE.get(), maker: current() });
+        all.made.push(Made { clock, number: MADE.get(), by: current().map_or(0, Thread::number), maker: current() });
     } else {
         all.made.retain(|made| made.number != MADE.get());
     }
     all.count();
     clock
+}
+
+/// How many have been made.
+pub(crate) fn made_so_far() -> u32 {
+    NUMBERS.load(Relaxed)
 }
 
 /// The one that the calling thread has made last is there.

@@ -52,6 +52,8 @@ impl Run<'_> {
             self.report.simulated = self.report.ranks.iter().map(|rank| rank.finished).max().unwrap_or_default();
         }
         self.report.digest = self.world.digest();
+        let decided = |rank| (rank, self.header(rank).decided.load(Relaxed));
+        self.report.decided = (0..self.ranks.len() as u32).map(decided).filter(|&(_, what)| what != 0).collect();
         self.report.totals = self.world.recorded();
         self.report.rails = self.world.recorded_by_rail();
         self.report.background = self.world.background();

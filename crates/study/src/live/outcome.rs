@@ -5,6 +5,7 @@ use crate::Ways;
 use crate::background;
 use crate::energy::Energy;
 use crate::timeline::TimelineOutcome;
+use narrows_channel::layout::decided;
 use narrows_live::{RankTimes, Report, Waiting};
 use narrows_machine::{Machine, NetworkKind};
 use narrows_output::{exit, write};
@@ -22,6 +23,8 @@ const BARS: usize = 256;
 /// so much of all.
 const NOISY: f64 = 0.05;
 const LIKELY: f64 = 0.1;
+/// A share that is all, but for what rounding leaves.
+const ALL: f64 = 0.9995;
 
 /// A live run that has ended.
 #[derive(Debug)]
@@ -129,7 +132,7 @@ impl RunOutcome {
         let percent = |share: f64| format!("{:.1} %", 100.0 * share);
         match (&self.compute_from, self.compute) {
             (_, Compute::None) => None,
-            (Some(path), _) if share > 0.9995 => Some(format!("computing: all from {}", path.display())),
+            (Some(path), _) if share > ALL => Some(format!("computing: all from {}", path.display())),
             (Some(path), _) => Some(format!(
                 "computing: {} from {}; the rest is not in it and was measured, so the digest will not repeat",
                 percent(share),
@@ -150,6 +153,34 @@ impl RunOutcome {
             )),
             _ => None,
         }
+    }
+
+    /// What this computer has decided about threads, a line each: the digest may not repeat.
+    fn decided(&self) -> Vec<String> {
+        const WHAT: [(u32, &str); 6] = [
+            (decided::LOCK, "which thread takes a lock first is this computer's affair"),
+            (decided::WORK, "a thread computes for more than 0.1 s between two calls"),
+            (decided::LOOKS, "a thread takes a lock again and again until another one has come"),
+            (decided::CLOCK, "a thread polls the clock beside others"),
+            (decided::SLEEP, "a thread waits for something that is not simulated"),
+            (decided::PORTALS, "several threads call Portals"),
+        ];
+        let all = self.report.decided.iter().filter(|(_, bits)| bits & decided::CALLERS != 0);
+        let of = |&(bit, what): &(u32, &str)| {
+            let ranks: Vec<_> = all.clone().filter(|(_, bits)| bits & bit != 0).map(|(rank, _)| *rank).collect();
+            let first = ranks.first()?;
+            let more = if ranks.len() > 1 { format!(" and {} more", ranks.len() - 1) } else { String::new() };
+            Some(format!("the digest may not repeat: {what} (rank {first}{more})"))
+        };
+        WHAT.iter().filter_map(of).collect()
+    }
+
+    /// Why another run may have another digest, for scripts.
+    fn may_not_repeat(&self) -> Vec<String> {
+        let share = || self.alike().map_or(0.0, |(share, _)| share);
+        let is_measured = self.compute != Compute::None && (self.compute_from.is_none() || share() <= ALL);
+        let computing = is_measured.then(|| "computing takes the time that it takes on this computer".to_owned());
+        computing.into_iter().chain(self.decided()).collect()
     }
 
     fn crossings_per_call(&self) -> Option<f64> {
@@ -268,6 +299,7 @@ impl RunOutcome {
             let counted = |counted: Counted| json!({ "per_s": counted.rate, "measured_per_s": counted.own_rate, "uncounted_threads": counted.uncounted });
             summary.insert("compute_like".into(), json!(self.like.as_ref().map(like)));
             summary.insert("compute_instructions".into(), json!(self.counted.map(counted)));
+            summary.insert("may_not_repeat".into(), json!(self.may_not_repeat()));
             summary.insert("crc_errors".into(), json!(report.totals.crc_errors));
             summary.insert("missed_errors".into(), json!(report.totals.missed_errors));
             summary.insert("refused_accesses".into(), json!(report.totals.refused_accesses));
@@ -423,6 +455,7 @@ impl RunOutcome {
             report.totals.packets,
             report.digest
         ));
+        self.decided().into_iter().for_each(&mut line);
         if report.totals.retries > 0 {
             line(format!("{} messages found no room for unexpected messages and were sent again", report.totals.retries));
         }
