@@ -1,10 +1,11 @@
 #define _GNU_SOURCE
-/* Threads whose order is decided by the host, in one of four ways. What comes of it is right, and its digest may not
+/* Threads whose order is decided by the host, in one of five ways. What comes of it is right, and its digest may not
  * repeat; the run has to say so. Ranks (0, 1), (2, 3) and so on talk to each other.
  *
  *   queue    a lock around the number of the next piece of work
  *   memory   waits until another thread has written into memory
  *   clock    the same, looking at the clock meanwhile
+ *   long     computes for so long that nobody waits for it, while all others wait in MPI
  *   progress one thread polls, another one talks, below MPI_THREAD_MULTIPLE and around a lock
  *
  * Or in none of them:
@@ -72,6 +73,16 @@ static void *poll(void *unused)
     return unused;
 }
 
+static void *compute(void *argument)
+{
+    int own = (int)(intptr_t)argument;
+    volatile double sum = 0;
+    for (long i = 0; i < 200000000; i++)
+        sum += (double)i;
+    MPI_Send(&own, 1, MPI_INT, rank ^ 1, 100 + own, WORLD);
+    return NULL;
+}
+
 static void *work_apart(void *argument)
 {
     int own = (int)(intptr_t)argument;
@@ -84,7 +95,7 @@ int main(int argc, char **argv)
 {
     int provided = -1;
     way = argc > 1 ? argv[1] : "";
-    void *(*work)(void *) = is("queue") ? take_pieces : is("progress") ? poll : is("apart") ? work_apart : wait_for_turn;
+    void *(*work)(void *) = is("queue") ? take_pieces : is("progress") ? poll : is("apart") ? work_apart : is("long") ? compute : wait_for_turn;
     int wanted = is("progress") ? MPI_THREAD_SERIALIZED : MPI_THREAD_MULTIPLE;
     MPI_Init_thread(&argc, &argv, wanted, &provided);
     MPI_Comm_rank(WORLD, &rank);
@@ -116,7 +127,7 @@ int main(int argc, char **argv)
         over = 1;
     } else if (!is("apart")) {
         for (int t = 1; t <= THREADS; t++) {
-            for (int i = 0; i < 5 * t; i++)
+            for (int i = 0; i < 5 * t && !is("long"); i++)
                 talk(t);
             turn = t;
             if (is("futex"))

@@ -200,6 +200,7 @@ def cases(programs: int = 400) -> list[Case]:
             for way, each, reasons in (
                 ("queue", 25, ("takes a lock first",)),
                 ("memory", 4, ("computes for more than 0.1 s",)),
+                ("long", 4, ("computes for more than 0.1 s",)),
                 ("clock", 4, ("polls the clock",)),
                 ("progress", 21, ("takes a lock first",)),
                 ("apart", 1, ()),

@@ -264,6 +264,9 @@ pub struct RankHeader {
     pub threads_refused: AtomicU32,
     /// See [`decided`]: bits.
     pub decided: AtomicU32,
+    /// Threads that may call MPI and run, although the rank is parked: they have computed for too long to be waited
+    /// for.
+    pub running: AtomicU32,
     /// There is something for a rank that is outside.
     pub mail: AtomicU32,
     /// 1 when the libfabric provider has an enabled endpoint.

@@ -512,6 +512,15 @@ impl All {
     }
 
     /// `thread` waits no longer, for one whose clock was `clock` ps.
+    /// The simulator is to know how many threads run while the rank is parked, or have not ended on the host although
+    /// they have in simulated time: they may call.
+    fn tells_who_runs(&mut self) {
+        let Some((_, rank)) = attach::shared().filter(|_| callers::may_call() && self.parked.is_some()) else { return };
+        self.forget_left();
+        let run = self.threads.iter().filter(|thread| thread.runs.load(Relaxed)).count();
+        rank.running.store((run + self.beginning().count() + self.leaving.len()) as u32, Relaxed);
+    }
+
     fn goes_on(&mut self, thread: &Thread, clock: u64) {
         let clock = clock.max(thread.clock()).max(self.floor());
         thread.clock.store(clock, Relaxed);
@@ -592,6 +601,7 @@ pub(crate) fn end() -> u64 {
     counter::close(thread.counter.swap(-1, Relaxed));
     all.free.push(thread);
     all.count();
+    all.tells_who_runs();
     drop(all);
     note_change();
     clock
@@ -626,6 +636,7 @@ pub(crate) fn waits(placed: bool) {
     thread.placed.store(placed, Relaxed);
     let mut all = all();
     all.stops(thread);
+    all.tells_who_runs();
     drop(all);
     note_change();
 }

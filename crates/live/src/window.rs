@@ -17,6 +17,7 @@ mod faults;
 mod files;
 mod looks;
 mod spinning;
+mod standstill;
 
 use crate::cores::{Cores, MOST};
 use crate::deputy::{Deputy, YIELDING};
@@ -51,12 +52,6 @@ pub type World = narrows_sim::World<Ranks>;
 
 /// How long the simulator sleeps between looks at processes and signals.
 const LIFE_CHECK: Duration = Duration::from_millis(20);
-/// How often in a row all ranks are woken for nothing before that is a deadlock. An MPI library may need many passes of
-/// its progress engine from one message to the next: Open MPI was seen to need 30, which are six rounds.
-const SPURIOUS_ROUNDS: u32 = 64;
-/// How long a deadlock of a Portals program is doubted whose ranks have threads that neither compute nor wait for the
-/// simulation: what they do in the meantime takes real time. Our own choice; programs were seen to sleep a second.
-const THREAD_PATIENCE: Duration = Duration::from_secs(5);
 /// A rank that runs alone and gives no command comes back at least so often, for threads of other ranks may want
 /// something. Our own choice.
 const LONGEST_QUIET: SimTime = SimTime::from_us(1_000);
@@ -904,82 +899,5 @@ impl Run<'_> {
         self.now = self.now.max(if limit == SimTime::MAX { heard } else { limit.saturating_sub(lookahead) });
         self.world.reach(self.now + lookahead);
         Ok(limit)
-    }
-
-    /// No rank has anything to wait for. All done: `false`. Else every rank that waits is woken
-    /// once for nothing, in case its MPI library finds work of its own; [`SPURIOUS_ROUNDS`] in a row without a
-    /// new command or MPI call are a deadlock.
-    fn nothing_due(&mut self) -> Result<bool, Failure> {
-        if self.ranks.iter().all(|rank| rank.reason == reason::FINALIZE) {
-            return Ok(false);
-        }
-        let found = self.any_found(self.now);
-        if !found.is_empty() {
-            found.into_iter().for_each(|rank| self.make_due(rank));
-            return Ok(true);
-        }
-        let before = std::mem::replace(&mut self.commands_seen, 0);
-        let calls = (0..self.ranks.len() as u32).map(|rank| self.header(rank).calls.load(Relaxed)).sum();
-        let calls_before = std::mem::replace(&mut self.calls_seen, calls);
-        self.spurious_rounds = if before == 0 && calls_before == calls { self.spurious_rounds + 1 } else { 1 };
-        if self.spurious_rounds > SPURIOUS_ROUNDS && self.any_at_files() {
-            self.await_files()?;
-            return Ok(true);
-        }
-        if self.spurious_rounds > SPURIOUS_ROUNDS && !self.await_interrupt()? {
-            return Err(self.deadlock());
-        }
-        for rank in 0..self.ranks.len() as u32 {
-            if !self.ranks[rank as usize].sleeps_through() {
-                self.make_due(rank);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Ranks in which a thread has ended all waiting, or wants to do something while another one waits, go on at once;
-    /// whether there are new ones.
-    fn heed_interrupts(&mut self) -> bool {
-        let interrupts = self.mapping.header().interrupts.load(Acquire);
-        if interrupts == self.interrupts {
-            return false;
-        }
-        self.interrupts = interrupts;
-        let interrupted = |&rank: &u32| {
-            let header = self.header(rank);
-            header.interrupted.load(Acquire) != 0 || header.wanted.load(Acquire) != 0
-        };
-        let ranks: Vec<u32> = (0..self.ranks.len() as u32).filter(interrupted).collect();
-        self.leftover.extend(ranks);
-        self.look_who_comes_back();
-        true
-    }
-
-    /// Nothing happens any more, unless a thread that the simulation knows nothing of makes it: whether one has.
-    fn await_interrupt(&mut self) -> Result<bool, Failure> {
-        let threads = |rank: u32| {
-            self.mode(rank) == mode::PORTALS && self.ranks[rank as usize].process.is_some_and(|pid| processes::threads(pid) > 1)
-        };
-        let sleepers = self.sleepers() || (0..self.ranks.len() as u32).any(threads);
-        if !sleepers {
-            return Ok(false);
-        }
-        let mut since = Instant::now();
-        while since.elapsed() < THREAD_PATIENCE {
-            if self.ranks.iter().any(|rank| rank.process.is_some_and(processes::computes)) {
-                since = Instant::now();
-            }
-            let bell = &self.mapping.header().bell;
-            let rung = bell.load(Acquire);
-            let found = self.any_found(self.now);
-            self.leftover.extend(&found);
-            if self.heed_interrupts() || !found.is_empty() {
-                self.spurious_rounds = 0;
-                return Ok(true);
-            }
-            handover::await_ring(bell, rung, Some(LIFE_CHECK));
-            self.must_go_on()?;
-        }
-        Ok(false)
     }
 }

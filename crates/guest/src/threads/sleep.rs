@@ -149,6 +149,7 @@ pub(crate) fn parks(deadline: u64) -> u64 {
     if let Some(thread) = current() {
         all.stops(thread);
     }
+    all.tells_who_runs();
     drop(all);
     note_change();
     deadline
