@@ -1,11 +1,12 @@
 //! To which cores of the simulated node the program's threads are bound. That has no effect, but programs read it back.
 
 use crate::machine::cores;
+use crate::state;
 use crate::symbols::real;
 use libc::{c_int, cpu_set_t, pid_t, pthread_attr_t, pthread_t, size_t};
 use std::collections::BTreeMap;
 use std::ptr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 mod next {
     use super::*;
@@ -33,7 +34,7 @@ static THREADS: Mutex<BTreeMap<pthread_t, Mask>> = Mutex::new(BTreeMap::new());
 static ATTRIBUTES: Mutex<BTreeMap<usize, Mask>> = Mutex::new(BTreeMap::new());
 
 fn locked<T>(table: &'static Mutex<T>) -> MutexGuard<'static, T> {
-    table.lock().unwrap_or_else(PoisonError::into_inner)
+    state::awake(table)
 }
 
 fn own() -> pthread_t {

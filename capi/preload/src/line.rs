@@ -5,9 +5,9 @@
 //! lock would keep the one that computes from its calls for as long as the host likes.
 
 use crate::places::Line;
-use crate::portals;
+use crate::{portals, state};
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 static LINE: Mutex<Line> = Mutex::new(Line::EMPTY);
 /// How many stand there, for those that take a lock which nobody waits for.
@@ -16,7 +16,7 @@ static COUNT: AtomicU32 = AtomicU32::new(0);
 static TURNS: AtomicU32 = AtomicU32::new(0);
 
 fn line() -> MutexGuard<'static, Line> {
-    LINE.lock().unwrap_or_else(PoisonError::into_inner)
+    state::awake(&LINE)
 }
 
 /// Whether somebody waits for the lock at `place` since before the calling thread's clock.

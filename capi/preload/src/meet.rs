@@ -9,7 +9,7 @@ use crate::{caller, line, openmp, portals, state};
 use std::cell::Cell;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU32};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 static OBJECTS: Mutex<Objects> = Mutex::new(Objects::NONE);
 
@@ -23,7 +23,7 @@ const PARTS: usize = 16384;
 static THREADS: AtomicBool = AtomicBool::new(false);
 
 fn objects() -> MutexGuard<'static, Objects> {
-    OBJECTS.lock().unwrap_or_else(PoisonError::into_inner)
+    state::awake(&OBJECTS)
 }
 
 /// The program makes a thread.

@@ -18,7 +18,7 @@ use std::sync::atomic::{
     AtomicBool, AtomicU32,
     Ordering::{Acquire, Relaxed, SeqCst},
 };
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 type Region = unsafe extern "C" fn(*mut c_void);
 
@@ -78,7 +78,7 @@ impl Team {
     }
 
     fn meeting(&self) -> MutexGuard<'_, Meeting> {
-        self.meeting.lock().unwrap_or_else(PoisonError::into_inner)
+        state::awake(&self.meeting)
     }
 
     /// The calling member has come to its end.

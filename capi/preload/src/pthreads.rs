@@ -12,7 +12,7 @@ use libc::{
 };
 use narrows_mpilib::Flavor;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 // Locks are taken before this library is ready, by a malloc that looks a symbol up among others: so these are no
 // symbols to be looked up, but the names under which the C library exports the same functions for itself.
@@ -76,7 +76,7 @@ mod next {
 static ENDED: Mutex<BTreeMap<pthread_t, u64>> = Mutex::new(BTreeMap::new());
 
 fn ended() -> MutexGuard<'static, BTreeMap<pthread_t, u64>> {
-    ENDED.lock().unwrap_or_else(PoisonError::into_inner)
+    state::awake(&ENDED)
 }
 
 /// The calling thread ends.
@@ -406,7 +406,7 @@ struct Barrier {
 static BARRIERS: Mutex<BTreeMap<usize, Barrier>> = Mutex::new(BTreeMap::new());
 
 fn barriers() -> MutexGuard<'static, BTreeMap<usize, Barrier>> {
-    BARRIERS.lock().unwrap_or_else(PoisonError::into_inner)
+    state::awake(&BARRIERS)
 }
 
 #[unsafe(no_mangle)]

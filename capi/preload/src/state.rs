@@ -3,6 +3,7 @@
 use narrows_mpicalls::{CALLS, Class};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 /// One thread.
 pub struct Thread {
@@ -121,4 +122,17 @@ pub fn in_guard() -> bool {
 /// Whether threads that the caller starts belong to the MPI library.
 pub fn starts_runtime_threads() -> bool {
     on() && thread(|thread| thread.outer.get() != 0 || thread.guard.get() != 0 || thread.runtime.get())
+}
+
+/// Takes a lock that others have for a moment, without falling asleep: a thread that has just been woken, or that ends,
+/// must not seem to wait for something else.
+pub fn awake<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    loop {
+        match mutex.try_lock() {
+            Ok(guard) => return guard,
+            Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+            // SAFETY: no arguments. Not the function, which is ours.
+            Err(TryLockError::WouldBlock) => unsafe { libc::syscall(libc::SYS_sched_yield) },
+        };
+    }
 }

@@ -3,10 +3,13 @@
 
 use super::All;
 use super::host::{has_ended, is_runnable, wall_ns};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// So long a thread is waited for on the host. Our own choice: it may run functions of the program, without a core; but
 /// they may never end, and another thread may get its number.
 const LONGEST_NS: u64 = 10_000_000_000;
+/// And so long if it sleeps: for a moment, at a lock that another thread has; or for good. Our own choice.
+const LONGEST_SLEEP_NS: u64 = 1_000_000_000;
 
 /// A thread that has said that it ends.
 pub(super) struct Leaving {
@@ -15,12 +18,27 @@ pub(super) struct Leaving {
     clock: u64,
     /// Time of the host up to which it is waited for, ns.
     until: u64,
+    /// Time of the host since which it was seen asleep at each look, ns; 0: it was not.
+    asleep: AtomicU64,
 }
 
 impl Leaving {
-    /// Who joins it is not woken yet. If it sleeps it may do so for good.
+    fn new(id: i32, clock: u64, until: u64) -> Leaving {
+        Leaving { id, clock, until, asleep: AtomicU64::new(0) }
+    }
+
+    /// Who joins it is not woken yet.
     fn still_runs(&self) -> bool {
-        is_runnable(self.id) && wall_ns() < self.until
+        let now = wall_ns();
+        if is_runnable(self.id) {
+            self.asleep.store(0, Relaxed);
+            return now < self.until;
+        }
+        let since = match self.asleep.compare_exchange(0, now, Relaxed, Relaxed) {
+            Ok(_) => now,
+            Err(since) => since,
+        };
+        !has_ended(self.id) && now < self.until.min(since + LONGEST_SLEEP_NS)
     }
 
     fn has_left(&self) -> bool {
@@ -32,7 +50,7 @@ impl All {
     /// The thread of that number ends at `clock` ps.
     pub(super) fn leaves(&mut self, id: i32, clock: u64) {
         self.forget_left();
-        self.leaving.push(Leaving { id, clock, until: wall_ns() + LONGEST_NS });
+        self.leaving.push(Leaving::new(id, clock, wall_ns() + LONGEST_NS));
     }
 
     /// The least clock of those that have not ended on the host, ps.
@@ -58,7 +76,7 @@ mod tests {
     #[test]
     fn who_takes_too_long_is_waited_for_no_longer() {
         let seen = |id, until| {
-            let leaving = Leaving { id, clock: 0, until };
+            let leaving = Leaving::new(id, 0, until);
             (leaving.still_runs(), leaving.has_left())
         };
         assert_eq!(seen(own(), u64::MAX), (true, false));
@@ -68,5 +86,24 @@ mod tests {
             std::thread::yield_now();
         }
         assert_eq!(seen(ended, u64::MAX), (false, true));
+    }
+
+    #[test]
+    fn who_sleeps_for_a_moment_is_waited_for() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (end, ends) = std::sync::mpsc::channel::<()>();
+        let sleeper = std::thread::spawn(move || {
+            tell.send(own()).unwrap();
+            ends.recv()
+        });
+        let leaving = Leaving::new(told.recv().unwrap(), 0, u64::MAX);
+        while is_runnable(leaving.id) {
+            std::thread::yield_now();
+        }
+        assert!(leaving.still_runs(), "it has just been seen");
+        leaving.asleep.store(wall_ns() - LONGEST_SLEEP_NS, Relaxed);
+        assert!(!leaving.still_runs(), "it was seen for a second");
+        drop(end);
+        sleeper.join().unwrap().unwrap_err();
     }
 }
