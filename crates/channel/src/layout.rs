@@ -393,8 +393,10 @@ pub mod decided {
     pub const CLOCK: u32 = 1 << 4;
     /// How far the simulation is when a thread sleeps, or wants something, for reasons that are not known.
     pub const SLEEP: u32 = 1 << 5;
+    /// When a thread calls that was not waited for, because it did not seem to run.
+    pub const LATE: u32 = 1 << 6;
     /// Which thread of a Portals program calls first.
-    pub const PORTALS: u32 = 1 << 6;
+    pub const PORTALS: u32 = 1 << 7;
 }
 
 /// Bytes of a [`Card`]'s text. MPICH's business cards over our provider take some 90 with their names.

@@ -7,7 +7,7 @@
 //! rank for all.
 
 use crate::Rank;
-use crate::chance::decides;
+use crate::chance::{self, decides};
 use crate::shared::ask_to_give_way;
 use crate::threads::{self, Asleep, Thread};
 use crate::{attach, attached};
@@ -440,6 +440,7 @@ fn queue(thread: &'static Thread, wish: Wish, locks: u32, patience: Patience) ->
     // Whoever has parked the rank comes to what is due then by itself.
     let asked = callers.parked.is_some_and(|until| thread.clock() < until);
     if asked {
+        chance::comes_late();
         ask_to_give_way(true);
     }
     callers.waiting.push(Waiter { thread, wish, asked });

@@ -18,6 +18,15 @@ pub(crate) fn decides(what: u32) {
     }
 }
 
+/// A thread of a parked rank calls before the time until which the rank is parked. What has come at a descriptor may
+/// have let it go on; and of one that has computed for long that is said.
+pub(crate) fn comes_late() {
+    let computed = || attach::shared().is_some_and(|(_, rank)| rank.decided.load(Relaxed) & decided::WORK != 0);
+    if !threads::came_from_files() && !computed() {
+        decides(decided::LATE);
+    }
+}
+
 /// Simulated time passes, and computing takes none.
 fn counts() -> bool {
     crate::hooks::active() && threads::compute_is_free()

@@ -22,7 +22,8 @@ use crate::callers::Vain;
 use crate::chance::decides;
 use crate::{attach, callers, shared, stretches};
 pub(crate) use files::{
-    FIRST_NAP, Step, any_at_files, begins_at_files, ends_at_files, talk, talks, time_is_over, wait_at_files, waits_at_files,
+    FIRST_NAP, Step, any_at_files, begins_at_files, came_from_files, ends_at_files, talk, talks, time_is_over, wait_at_files,
+    waits_at_files,
 };
 use host::{cpu_ns, is_runnable, wall_ns};
 pub(crate) use instructions::counted_in;

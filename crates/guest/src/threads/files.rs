@@ -10,7 +10,7 @@ use crate::attach;
 use crate::rank::Places;
 use narrows_channel::futex;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::time::Duration;
 
 /// Threads in [`All::at_files`].
@@ -172,6 +172,14 @@ pub(crate) fn wait_at_files(thread: &'static Thread, nap: &mut Duration) -> Step
     }
 }
 
+/// [`All::parks`] when a thread went on last that had waited at descriptors.
+static CAME: AtomicU64 = AtomicU64::new(u64::MAX);
+
+/// Whether one has gone on since the rank was parked.
+pub(crate) fn came_from_files() -> bool {
+    CAME.load(Relaxed) == all().parks
+}
+
 /// The first of such naps.
 pub(crate) const FIRST_NAP: Duration = NAP;
 
@@ -181,6 +189,7 @@ pub(crate) fn ends_at_files(thread: &'static Thread) -> Option<Places> {
     let at = all.at_files.iter().position(|waiter| std::ptr::eq(waiter.thread, thread))?;
     let waiter = all.at_files.swap_remove(at);
     WAITING.fetch_sub(1, AcqRel);
+    CAME.store(all.parks, Relaxed);
     drop(all);
     get_up(thread, 0);
     Some(waiter.places)

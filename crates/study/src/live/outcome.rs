@@ -157,12 +157,13 @@ impl RunOutcome {
 
     /// What this computer has decided about threads, a line each: the digest may not repeat.
     fn decided(&self) -> Vec<String> {
-        const WHAT: [(u32, &str); 6] = [
+        const WHAT: [(u32, &str); 7] = [
             (decided::LOCK, "which thread takes a lock first is this computer's affair"),
             (decided::WORK, "a thread computes for more than 0.1 s between two calls"),
             (decided::LOOKS, "a thread takes a lock again and again until another one has come"),
             (decided::CLOCK, "a thread polls the clock beside others"),
             (decided::SLEEP, "a thread waits for something that is not simulated"),
+            (decided::LATE, "a thread was slower on this computer than others waited for"),
             (decided::PORTALS, "several threads call Portals"),
         ];
         let all = self.report.decided.iter().filter(|(_, bits)| bits & decided::CALLERS != 0);
