@@ -16,6 +16,7 @@ const SPURIOUS_ROUNDS: u32 = 64;
 /// How long a deadlock is doubted where ranks have threads that may call, and neither compute nor wait for the
 /// simulation: what they do in the meantime takes real time. Our own choice; programs were seen to sleep a second.
 const THREAD_PATIENCE: Duration = Duration::from_secs(5);
+
 impl Run<'_> {
     /// No rank has anything to wait for. All done: `false`. Else every rank that waits is woken
     /// once for nothing, in case its MPI library finds work of its own; [`SPURIOUS_ROUNDS`] in a row without a
