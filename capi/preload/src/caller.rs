@@ -2,6 +2,7 @@
 //! program.
 
 use crate::symbols::Real;
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
@@ -39,8 +40,23 @@ pub fn prepare() {
     FIND.get_or_init(|| unsafe { REAL.get() });
 }
 
+thread_local! {
+    /// The address that the calling thread asked for last, and the answer: locks are taken in loops.
+    static LAST: Cell<(usize, bool)> = const { Cell::new((0, false)) };
+}
+
 /// Whether the code at this address is of the MPI library. False if nobody can say.
 pub fn is_library(address: usize) -> bool {
+    let (last, answer) = LAST.get();
+    if last == address {
+        return answer;
+    }
+    let answer = find_library(address);
+    LAST.set((address, answer));
+    answer
+}
+
+fn find_library(address: usize) -> bool {
     let Some(Some(find)) = FIND.get() else { return false };
     let mut found = Found {
         flags: 0,

@@ -4,8 +4,8 @@
 //! Only where computing takes no time (`--compute none`): elsewhere its times are this computer's anyway. And only if
 //! several threads call MPI: in a rank with one caller, what the others do has no effect on messages.
 
-use crate::attach;
 use crate::threads::{self, Thread};
+use crate::{attach, callers};
 use narrows_channel::layout::decided;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
@@ -76,6 +76,11 @@ fn slot(place: usize) -> &'static Slot {
     &LOCKS[(place / size_of::<usize>()) % SLOTS]
 }
 
+/// Several threads call, or may. Programs with one caller take locks as fast as ever.
+fn is_of_interest() -> bool {
+    callers::may_call() || CALLERS.load(Relaxed) > 1
+}
+
 /// The calling thread has taken a lock of the program, or `waits` for it. False: it is of no interest who takes the
 /// next one.
 pub fn lock_is_taken(place: usize, waits: bool) -> bool {
@@ -83,8 +88,8 @@ pub fn lock_is_taken(place: usize, waits: bool) -> bool {
     if !threads::compute_is_free() || rank.decided.load(Relaxed) & decided::LOCK != 0 {
         return false;
     }
-    let Some(thread) = threads::current() else { return true };
-    if waits || slot(place).takes(place, thread, threads::now()) {
+    let Some(thread) = threads::current().filter(|_| is_of_interest()) else { return true };
+    if waits || slot(place).takes(place, thread, thread.clock()) {
         decides(decided::LOCK);
     }
     true
@@ -92,9 +97,9 @@ pub fn lock_is_taken(place: usize, waits: bool) -> bool {
 
 /// The calling thread gives it back.
 pub fn lock_is_given(place: usize) {
-    let (slot, Some(thread)) = (slot(place), threads::current()) else { return };
+    let (slot, Some(thread)) = (slot(place), threads::current().filter(|_| is_of_interest())) else { return };
     if slot.place.load(Relaxed) == place && slot.owner.load(Relaxed) == thread.number() {
-        slot.left(threads::now());
+        slot.left(thread.clock());
     }
 }
 

@@ -79,9 +79,9 @@ pub fn mpi_enter(id: u32, peer: i64, tag: i64, place: u64) {
     }
     if call.class != Class::Outside {
         callers::enter();
-    }
-    if call.class != Class::Outside && !special.finalize.contains(&Some(id)) {
-        chance::calls(false);
+        if !special.finalize.contains(&Some(id)) {
+            chance::calls(false);
+        }
     }
     let Ok(mut rank) = session() else { return };
     rank.enter(id, call.class, peer, tag, place);
