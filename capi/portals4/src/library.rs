@@ -137,7 +137,8 @@ fn offered(limits: Limits) -> NiLimits {
         max_atomic_size: most.max_atomic_size.get(),
         max_fetch_atomic_size: most.max_fetch_atomic_size.get(),
         max_waw_ordered_size: most.max_waw_ordered_size.get(),
-        max_war_ordered_size: most.max_war_ordered_size.get(),
+        // Writes after reads are not ordered.
+        max_war_ordered_size: 0,
         max_volatile_size: limits.pio_limit,
         features: FEATURES,
     }

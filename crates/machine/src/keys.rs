@@ -81,6 +81,10 @@ pub(crate) enum Only {
     Protocol(&'static [MessageProtocol]),
 }
 
+/// Keys of earlier versions, and what a file says today.
+pub(crate) const FORMER: &[(&str, &str)] =
+    &[("nic.max_war_ordered_size", "delete the line: writes after reads are never ordered, as on BXI")];
+
 /// What decides which keys a machine has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kinds {
@@ -278,7 +282,6 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         size("nic.max_atomic_size", &mut nic.limits.max_atomic_size, 32, "Longest atomic").default(quoted(NIC.max_atomic_size)),
         size("nic.max_fetch_atomic_size", &mut nic.limits.max_fetch_atomic_size, 32, "Longest fetching atomic or swap").default(quoted(NIC.max_fetch_atomic_size)),
         size("nic.max_waw_ordered_size", &mut nic.limits.max_waw_ordered_size, 0, "Longest operations whose writes after writes are in order, and said to be so").default(quoted(NIC.max_waw_ordered_size)),
-        size("nic.max_war_ordered_size", &mut nic.limits.max_war_ordered_size, 0, "Writes after reads are not ordered: `\"0 B\"`, and nothing else").default(quoted(NIC.max_war_ordered_size)),
         key("nic.pcie.detail", Field::Choice(&mut nic.pcie_detail), "Commands and events share the bandwidth of PCIe, or only have its latency").default("\"full\"").of_nics(MATCHING),
 
         count("nic.exanet.interfaces", &mut m.nic.exanet.interfaces, 1, 1 << 16, "Of packetizer and mailbox: each process of a node takes one").default("64").of_nics(EXANET),

@@ -210,6 +210,10 @@ impl Layer {
         let place = if section.is_empty() { String::new() } else { format!(" in [{section}]") };
         let shown: String = name.chars().take(60).collect();
         let diagnostic = self.diagnostic(span, format!("unknown {what} `{shown}`{place}"));
+        let path = if section.is_empty() { name.to_owned() } else { format!("{section}.{name}") };
+        if let Some((_, today)) = keys::FORMER.iter().find(|(former, _)| *former == path) {
+            return diagnostic.label(*today);
+        }
         let diagnostic = match nearest(name, here.iter().copied()) {
             Some(near) => diagnostic.label(format!("did you mean `{near}`?")),
             // Right name, wrong section?

@@ -43,6 +43,13 @@ error: unknown key `latencyy` in [node.pcie]
 }
 
 #[test]
+fn former_key() {
+    let complaint = complaint("[nic]\nmax_war_ordered_size = \"0 B\"\n");
+    let expected = "^^^^^^^^^^^^^^^^^^^^ delete the line: writes after reads are never ordered, as on BXI\n";
+    assert!(complaint.contains(expected), "{complaint}");
+}
+
+#[test]
 fn known_key_in_the_wrong_section() {
     golden(
         &complaint("[link.host]\nmtu = \"1 KiB\"\n"),
@@ -345,7 +352,7 @@ error: unknown key `put_ocupancy` in [nic]
   |
 1 | nic.put_ocupancy=1ns
   |     ^^^^^^^^^^^^ did you mean `put_occupancy`?
-  = help: keys of [nic]: kind, command_size, event_size, count_size, ack_size, inline_limit, pio_limit, match_bits_size, buffered_limit, dma_latency, dma_first_packet, transmit, packet_rate, put_occupancy, get_occupancy, response_occupancy, ack_occupancy, match_base, match_per_entry, max_unexpected_headers, max_entries, max_outstanding, max_in_flight_to_node, max_in_flight_to_process, retry_interval, trigger_time, atomic_occupancy, quick_ack, max_mds, max_cts, max_eqs, max_iovecs, max_list_size, max_triggered_ops, max_atomic_size, max_fetch_atomic_size, max_waw_ordered_size, max_war_ordered_size, pcie, exanet, tcp
+  = help: keys of [nic]: kind, command_size, event_size, count_size, ack_size, inline_limit, pio_limit, match_bits_size, buffered_limit, dma_latency, dma_first_packet, transmit, packet_rate, put_occupancy, get_occupancy, response_occupancy, ack_occupancy, match_base, match_per_entry, max_unexpected_headers, max_entries, max_outstanding, max_in_flight_to_node, max_in_flight_to_process, retry_interval, trigger_time, atomic_occupancy, quick_ack, max_mds, max_cts, max_eqs, max_iovecs, max_list_size, max_triggered_ops, max_atomic_size, max_fetch_atomic_size, max_waw_ordered_size, pcie, exanet, tcp
 "#,
     );
     golden(
@@ -507,7 +514,7 @@ error: `pio_limit` belongs to nic.kind = "bxi-v2" or "bxi-v3" or "ib-hca", not t
   |
 6 | pio_limit = "64 B"
   |             ^^^^^^
-  = help: keys of nic.kind = "mailbox": command_size, event_size, count_size, packet_rate, match_base, match_per_entry, max_unexpected_headers, max_entries, retry_interval, trigger_time, max_mds, max_cts, max_eqs, max_iovecs, max_list_size, max_triggered_ops, max_atomic_size, max_fetch_atomic_size, max_waw_ordered_size, max_war_ordered_size
+  = help: keys of nic.kind = "mailbox": command_size, event_size, count_size, packet_rate, match_base, match_per_entry, max_unexpected_headers, max_entries, retry_interval, trigger_time, max_mds, max_cts, max_eqs, max_iovecs, max_list_size, max_triggered_ops, max_atomic_size, max_fetch_atomic_size, max_waw_ordered_size
 "#,
     );
     let set = |keys: &[&str]| {

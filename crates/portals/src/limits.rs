@@ -34,8 +34,6 @@ pub struct NiLimits {
     /// Puts and atomics up to here that one process sends to another change memory in the order in which they were
     /// issued.
     pub max_waw_ordered_size: Bytes,
-    /// Longest operations whose writes after reads are in order: none are.
-    pub max_war_ordered_size: Bytes,
 }
 
 impl NiLimits {
@@ -53,7 +51,6 @@ impl NiLimits {
         max_atomic_size: Bytes(1024),
         max_fetch_atomic_size: Bytes(64),
         max_waw_ordered_size: Bytes(0),
-        max_war_ordered_size: Bytes(0),
     };
 
     /// What of them a network interface that asks for less may lower on the NIC.

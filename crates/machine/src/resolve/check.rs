@@ -123,14 +123,6 @@ pub(super) fn check_network(machine: &Machine, layers: &Scope<'_>, errors: &mut 
         ("nic.inline_limit", nic.inline_limit, "nic.pio_limit", nic.pio_limit),
     ];
     in_order(&order, layers, errors);
-    if nic.limits.max_war_ordered_size > Bytes(0) {
-        let path = "nic.max_war_ordered_size";
-        errors.push(
-            layers
-                .at(path, format!("`{path}` promises what the NIC does not keep"))
-                .label("expected 0 B: writes after reads are not ordered"),
-        );
-    }
     if nic.pio_limit > PACKET_MAX {
         let label = format!("expected at most {}", quantity::size(PACKET_MAX));
         errors.push(layers.at("nic.pio_limit", "the CPU does not write so much behind a command").label(label));
