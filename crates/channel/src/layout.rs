@@ -181,9 +181,9 @@ pub struct Header {
     pub uncounted: AtomicU32,
     /// So many instructions take one second; 0: that is not known yet.
     pub instructions_per_s: AtomicU64,
-    /// Instructions that the ranks have computed, and their CPU time meanwhile, ns.
+    /// Instructions that the ranks have computed.
     pub instructions: AtomicU64,
-    /// Idem.
+    /// Their CPU time meanwhile, ns.
     pub instructions_ns: AtomicU64,
     /// The machine.
     pub settings: Settings,
@@ -307,9 +307,9 @@ pub struct RankHeader {
     pub push_error: AtomicU32,
     /// Whose memory it could not write then.
     pub push_to: AtomicU32,
-    /// And where, and how much.
+    /// Where in that memory.
     pub push_address: AtomicU64,
-    /// Idem.
+    /// How many bytes.
     pub push_length: AtomicU64,
     /// Peer of that call (-1: none, -2: any).
     pub peer: AtomicU64,

@@ -485,7 +485,7 @@ pub(crate) enum Promise {
     AtLeast(u64),
 }
 
-/// Idem.
+/// What is known beforehand of the stretch that begins now.
 pub(crate) fn promise() -> Promise {
     let promise = |stretches: &mut Stretches| match (stretches.given, stretches.medians) {
         // Where simulated time goes on early depends on the host, and with it, by the time of a completion, what a rank

@@ -74,9 +74,9 @@ pub struct Report {
     pub measured: SimTime,
     /// ... and simulated.
     pub simulated: SimTime,
-    /// Messages of the NICs, and packets of the network, of the whole run.
+    /// Messages of the NICs in the whole run.
     pub messages: u64,
-    /// Idem.
+    /// Packets of the network in the whole run.
     pub packets: u64,
     /// Events of the simulator.
     pub events: u64,

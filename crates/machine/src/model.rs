@@ -353,7 +353,7 @@ impl Nic {
         }
     }
 
-    /// Idem.
+    /// What of it concerns Portals, to be changed.
     pub fn portals_mut(&mut self) -> &mut NicConfig {
         match &mut self.constants {
             NicConstants::Portals(config) | NicConstants::Mailbox(config) | NicConstants::Exanet(config) | NicConstants::Tcp(config) => {
@@ -392,19 +392,19 @@ pub struct Network {
     pub reliability: Reliability,
     /// How fast flows send, by virtual network.
     pub congestion: [Congestion; VIRTUAL_NETWORKS as usize],
-    /// Parameters of a congestion control.
+    /// Parameters of `throttle`.
     pub throttle: Throttle,
-    /// The same.
+    /// Parameters of `acc`.
     pub acc: Acc,
-    /// The same.
+    /// Parameters of `dcqcn`.
     pub dcqcn: Dcqcn,
-    /// The same.
+    /// Parameters of `swift`.
     pub swift: Swift,
-    /// The same.
+    /// Parameters of `nscc`.
     pub nscc: Nscc,
-    /// The same.
+    /// Parameters of `hpcc`.
     pub hpcc: Hpcc,
-    /// The same.
+    /// Parameters of `s-perc`.
     pub sperc: Sperc,
     /// Links that lose packets or break them: see [`crate::fault`].
     pub faults: Vec<String>,
@@ -702,9 +702,9 @@ pub struct Gateways {
 pub struct Message {
     /// How messages move.
     pub protocol: MessageProtocol,
-    /// Of that protocol.
+    /// Thresholds of `pscom`.
     pub pscom: Pscom,
-    /// Idem.
+    /// Thresholds of `mpc`.
     pub mpc: Mpc,
     /// Between modules.
     pub gateway: Gateways,

@@ -41,9 +41,9 @@ pub enum Call {
     },
     /// See [`crate::Endpoint::cancel`].
     Cancel {
-        /// Of the receive.
+        /// Queue of the receive.
         queue: Queue,
-        /// Idem.
+        /// Context of the receive.
         context: u64,
         /// The answer is a reply to this ticket.
         ticket: u32,

@@ -65,9 +65,9 @@ pub struct RailTotals {
     pub messages: u64,
     /// Payload bytes that left the memory of nodes by it.
     pub bytes: u64,
-    /// Messages of NICs that it carried because the flow of their own rail was given up, and their bytes.
+    /// Messages of NICs that it carried because the flow of their own rail was given up.
     pub carried: u64,
-    /// Idem.
+    /// The bytes of those messages.
     pub carried_bytes: u64,
 }
 

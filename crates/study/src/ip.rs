@@ -158,9 +158,9 @@ pub struct Wording {
     pub pattern: String,
     /// Payload of a packet.
     pub size: Option<String>,
-    /// Hosts, as lists.
+    /// Hosts that send, as a list.
     pub from: Option<String>,
-    /// Idem.
+    /// Hosts that receive, as a list.
     pub to: Option<String>,
     /// Flows of each pair.
     pub flows: Option<u32>,

@@ -36,9 +36,9 @@ pub struct BackgroundClass {
     pub given_up: u64,
     /// Bytes that were generated, headers included.
     pub wire: u64,
-    /// Of those that have arrived, from generation to the last byte: the mean and the 99th percentile.
+    /// Mean time of those that have arrived, from generation to the last byte.
     pub mean: SimTime,
-    /// The same.
+    /// 99th percentile of the same times.
     pub p99: SimTime,
 }
 

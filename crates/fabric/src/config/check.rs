@@ -142,7 +142,7 @@ pub enum ConfigError {
         /// The congestion control.
         control: &'static str,
     },
-    /// The same.
+    /// Its sources would never hear of queues and rates.
     #[error("{control} needs telemetry, and switches write none; expected switches that write it, or another congestion control")]
     TelemetryMissing {
         /// The congestion control.

@@ -101,7 +101,7 @@ impl Duration {
 /// How a simulated value should stand to the published one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
-    /// The same.
+    /// Equal to it.
     Equal,
     /// At least that.
     AtLeast,
