@@ -10,6 +10,7 @@ What is done with a block depends on its language:
     console   each line after "$ " is run; what the page shows must be in what it prints, but for wall times
     toml      a machine file, or a part of one that must fit a preset; [[class]]: classes of traffic
     csv       a list of messages
+    jsonl     a trace, which must replay to its end
     graph     a graph file
     python    nothing here: tests/python/test_docs.py runs it
     text      nothing: a drawing
@@ -199,6 +200,10 @@ class Page:
         (self.folder / "graph.toml").write_text(MACHINE + "\n" + topology)
         run("narrows machine check graph.toml", self.folder, self.programs)
 
+    def trace(self, text: str) -> None:
+        (self.folder / "my.jsonl").write_text(text)
+        run("narrows trace check my.jsonl && narrows replay my.jsonl --machine bxi-v3 --nodes 16", self.folder, self.programs)
+
     def paths(self) -> None:
         """Files that the page names are there: links, and what stands in the folders of the repository."""
         text = self.path.read_text()
@@ -226,8 +231,10 @@ class Page:
                 (self.folder / "my.csv").write_text("\n".join(lines) + "\n")
             elif language == "graph":
                 self.test(f"{place} graph", self.graph, "\n".join(lines) + "\n")
+            elif language == "jsonl":
+                self.test(f"{place} jsonl", self.trace, "\n".join(lines) + "\n")
             elif language not in ("text", "python"):
-                self.report.append((f"{place} {language}", "say what it is: sh, console, toml, csv, graph, python or text", 0.0))
+                self.report.append((f"{place} {language}", "say what it is: sh, console, toml, csv, graph, jsonl, python or text", 0.0))
         self.test(f"{name} paths", self.paths)
         outside = re.sub(r"```.*?```", "", self.path.read_text(), flags=re.S)
         for command in re.findall(r"`(narrows [a-z][^`]+)`", outside):

@@ -15,7 +15,7 @@
 //! before; `"after":[]` waits for nothing. No `from` or `tag` of a `recv`: any. Also: `delay_ps`, `cpu`, `nic`, and
 //! `root` (a position in the communicator) of collectives, which have MPI's names in lower case. `communicators` are
 //! number 1 and up; 0 has all ranks. `"closed":true` promises a last line with the number of operations, so that a file
-//! that was cut is told from a whole one; a script may leave out both.
+//! that was cut is told from a whole one; a script may leave out both. Without `order` it is `"sequential"`.
 
 use crate::Communicators;
 use crate::error::{Mistake, TraceError};
@@ -31,11 +31,16 @@ use std::path::Path;
 const VERSION: u32 = 1;
 const MAX_RANKS: u32 = 1 << 24;
 
+fn sequential() -> String {
+    "sequential".to_owned()
+}
+
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Header {
     narrows_trace: u32,
     ranks: u32,
+    #[serde(default = "sequential")]
     order: String,
     #[serde(default)]
     communicators: Vec<Vec<u32>>,
