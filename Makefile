@@ -18,6 +18,7 @@
 #   make deb       a Debian package, target/narrows_VERSION_ARCHITECTURE.deb
 #   make docs-site the documentation as a site, in target/site
 #   make bench     wall time beside SimGrid's SMPI
+#   make gate      instructions of six workloads, against those of benches/gate/counts.json
 #   make setup     all system packages and MPIs that tests and benches need
 
 CARGO ?= cargo
@@ -34,7 +35,7 @@ MPICC ?= mpicc
 # The parts of test-mpi.
 MPI_TESTS := test-figures test-programs test-intel test-explore test-mailbox test-lossy test-rails test-gateways test-closed-forms test-onesided test-replay test-record test-portals test-install test-otf2 test-docs test-python
 
-.PHONY: all demo build build-mpi install deb wheel test test-rust test-mpi $(MPI_TESTS) test-processes install-python docs-site conformance fuzz miri lint bench setup setup-demo setup-test setup-bench setup-python setup-miri setup-mpi clean
+.PHONY: all demo build build-mpi install deb wheel test test-rust test-mpi $(MPI_TESTS) test-processes install-python docs-site conformance fuzz miri lint bench gate setup setup-demo setup-test setup-bench setup-python setup-miri setup-mpi clean
 
 all: build
 
@@ -203,6 +204,10 @@ lint: setup-python
 	target/python/bin/ruff check --quiet
 	target/python/bin/ruff format --check --quiet
 	target/python/bin/mypy
+
+gate: setup-test build
+	$(PYTHON) benches/gate/gate.py --self-test
+	$(PYTHON) benches/gate/gate.py
 
 bench: setup-bench build
 	$(PYTHON) benches/smpi/run.py $(BENCH_OPTIONS)
