@@ -153,9 +153,9 @@ impl Rails {
         Rails { bridging: Some(Arc::new(bridging)), ..Rails::new(vec![first]) }
     }
 
-    /// The same for who needs not know that there are other modules.
-    pub(crate) fn within(self) -> Rails {
-        Rails { bridging: None, ..self }
+    /// For who needs not know that there are other modules.
+    pub(crate) fn hide_modules(&mut self) {
+        self.bridging = None;
     }
 
     /// How its modules reach each other, if it has several.

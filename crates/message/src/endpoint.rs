@@ -1,11 +1,8 @@
 //! [`Endpoint`]: the messages of one process.
 
-use crate::bridge::{self, Bridge};
 use crate::core::Core;
-use crate::pscom::{self, Pscom};
-use crate::{
-    Again, Completion, MessageConfig, Peek, Pending, Protocol, PscomConfig, Queue, Receive, Send, Sent, Stray, Transport, UnknownClaim,
-};
+use crate::layer::{Layer, Layers, Stack, layers_of};
+use crate::{Again, Completion, MessageConfig, Peek, Pending, Queue, Receive, Send, Sent, Stray, Transport, UnknownClaim};
 use narrows_portals::{EntryId, EqId, Event, ProcessId, ReplyCode};
 use std::sync::Arc;
 
@@ -13,87 +10,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Endpoint {
     core: Core,
-    layer: Layered,
-}
-
-/// What is between the core and the NIC.
-#[derive(Debug)]
-enum Layered {
-    Directly,
-    Pscom(Box<Pscom>),
-    Bridge(Box<Bridge>),
-    /// The protocol, and gateways below it.
-    Both(Box<Pscom>, Box<Bridge>),
-}
-
-const ONLY_ASKED: &str = "the layer only tells of what the core has asked for";
-
-/// Does something at the core, over the layer of the protocol if it has one.
-macro_rules! at_core {
-    ($self:ident, $transport:ident, $core:ident => $what:expr) => {{
-        let Endpoint { core: $core, layer } = $self;
-        match layer {
-            Layered::Directly => $what,
-            Layered::Pscom(pscom) => {
-                let $transport = &mut pscom::Layer { pscom, transport: $transport };
-                let done = $what;
-                settle($core, $transport, |layer| layer.pscom.next_event()).expect(ONLY_ASKED);
-                done
-            }
-            Layered::Bridge(bridge) => {
-                let $transport = &mut bridge::Layer { bridge, transport: $transport };
-                let done = $what;
-                settle($core, $transport, |layer| layer.bridge.next_event()).expect(ONLY_ASKED);
-                done
-            }
-            Layered::Both(pscom, bridge) => {
-                let done = {
-                    let transport = &mut bridge::Layer { bridge, transport: &mut *$transport };
-                    let $transport = &mut pscom::Layer { pscom, transport };
-                    $what
-                };
-                settle_both($core, pscom, bridge, $transport).expect(ONLY_ASKED);
-                done
-            }
-        }
-    }};
-}
-
-/// What the layer has to tell.
-fn settle<T: Transport>(core: &mut Core, layer: &mut T, next: impl Fn(&mut T) -> Option<Event>) -> Result<(), Stray> {
-    while let Some(event) = next(layer) {
-        core.event(layer, event)?;
-    }
-    Ok(())
-}
-
-/// The same of two layers: the lower one tells the protocol, and that the core.
-fn settle_both(core: &mut Core, pscom: &mut Pscom, bridge: &mut Bridge, transport: &mut impl Transport) -> Result<(), Stray> {
-    loop {
-        if let Some(event) = pscom.next_event() {
-            let transport = &mut bridge::Layer { bridge, transport: &mut *transport };
-            core.event(&mut pscom::Layer { pscom, transport }, event)?;
-        } else if let Some(event) = bridge.next_event() {
-            pscom.event(&mut bridge::Layer { bridge, transport: &mut *transport }, &event)?;
-        } else {
-            return Ok(());
-        }
-    }
-}
-
-/// Pscom, and a core that hears of nothing below it: the layer cuts long messages.
-fn over_pscom(
-    config: Arc<MessageConfig>,
-    pscom: PscomConfig,
-    (eq, local): (EqId, ProcessId),
-    transport: &mut impl Transport,
-    queues: &[Queue],
-) -> (Core, Box<Pscom>) {
-    let mut pscom = Box::new(Pscom::new(pscom, config.rails.first(), config.max_portals_message, eq, transport));
-    let config = Arc::unwrap_or_clone(config);
-    let config = MessageConfig { max_portals_message: u64::MAX, rails: config.rails.within(), ..config };
-    let core = Core::new(Arc::new(config), eq, local, &mut pscom::Layer { pscom: &mut pscom, transport }, queues);
-    (core, pscom)
+    /// Between the core and the NIC.
+    layers: Layers,
 }
 
 impl Endpoint {
@@ -131,22 +49,29 @@ impl Endpoint {
         if let Err(error) = config.check() {
             panic!("message layer: {error}");
         }
-        if let Some(bridging) = config.rails.bridging() {
-            let ordered = !matches!(config.protocol, Protocol::Pscom(_));
-            let mut bridge = Box::new(Bridge::new(Arc::clone(bridging), config.rails.first(), (local, eq), ordered));
-            if let Protocol::Pscom(pscom) = config.protocol {
-                let layer = &mut bridge::Layer { bridge: &mut bridge, transport };
-                let (core, pscom) = over_pscom(config, pscom, (eq, local), layer, queues);
-                return Endpoint { core, layer: Layered::Both(pscom, bridge) };
-            }
-            let core = Core::new(config, eq, local, &mut bridge::Layer { bridge: &mut bridge, transport }, queues);
-            return Endpoint { core, layer: Layered::Bridge(bridge) };
-        }
-        let Protocol::Pscom(pscom) = config.protocol else {
-            return Endpoint { core: Core::new(config, eq, local, transport, queues), layer: Layered::Directly };
-        };
-        let (core, pscom) = over_pscom(config, pscom, (eq, local), transport, queues);
-        Endpoint { core, layer: Layered::Pscom(pscom) }
+        let (config, layers) = layers_of(config, (eq, local), transport);
+        Endpoint::above(layers, config, (eq, local), transport, queues)
+    }
+
+    /// Above these layers.
+    pub(crate) fn above(
+        mut layers: Layers,
+        config: Arc<MessageConfig>,
+        (eq, local): (EqId, ProcessId),
+        nic: &mut dyn Transport,
+        queues: &[Queue],
+    ) -> Endpoint {
+        let core = Core::new(config, eq, local, &mut Stack { layers: &mut layers, nic }, queues);
+        Endpoint { core, layers }
+    }
+
+    /// Does something at the core, above its layers. The hot calls without layers go to the core directly.
+    fn at_core<R>(&mut self, nic: &mut dyn Transport, what: impl FnOnce(&mut Core, &mut Stack<'_>) -> R) -> R {
+        let Endpoint { core, layers } = self;
+        let stack = &mut Stack { layers, nic };
+        let done = what(core, stack);
+        stack.settle(core).expect("layers only tell of what the core has asked for");
+        done
     }
 
     /// See [`crate::Rails::first`].
@@ -169,26 +94,23 @@ impl Endpoint {
     /// overflow blocks are, and which request numbers are free. Called where simulated time begins, because what
     /// happens before that is ordered by the host.
     pub fn renew(&mut self, transport: &mut impl Transport) {
-        if let Layered::Pscom(pscom) | Layered::Both(pscom, _) = &mut self.layer {
-            pscom.renew(transport);
-        }
-        at_core!(self, transport, core => core.renew(transport));
+        self.at_core(transport, |core, below| {
+            below.each(|layer, below| layer.renew(below));
+            core.renew(below);
+        });
     }
 
     /// Takes the overflow blocks out of their lists: what still comes is not kept.
     pub fn close(&mut self, transport: &mut impl Transport) {
-        match &mut self.layer {
-            Layered::Pscom(pscom) | Layered::Both(pscom, _) => pscom.close(transport),
-            Layered::Directly | Layered::Bridge(_) => self.core.close(transport),
-        }
+        self.at_core(transport, |core, below| {
+            core.close(below);
+            below.each(|layer, below| layer.close(below));
+        });
     }
 
     /// The answer to an unlinking that [`Transport::me_unlink`] had no answer to yet.
     pub fn unlinked(&mut self, transport: &mut impl Transport, entry: EntryId, code: ReplyCode) {
-        // The layer does not ask for answers, and gives the core its own at once.
-        if !matches!(self.layer, Layered::Pscom(_) | Layered::Both(..)) {
-            at_core!(self, transport, core => core.unlinked(transport, entry, code));
-        }
+        self.at_core(transport, |core, below| core.unlinked(below, entry, code));
     }
 
     /// Starts to send.
@@ -202,7 +124,10 @@ impl Endpoint {
     /// When more than `inject_limit` bytes are to be injected.
     #[inline]
     pub fn send(&mut self, transport: &mut impl Transport, send: Send) -> Result<(), Again> {
-        at_core!(self, transport, core => core.send(transport, send))
+        if self.layers.is_empty() {
+            return self.core.send(transport, send);
+        }
+        self.at_core(transport, |core, below| core.send(below, send))
     }
 
     /// Makes room for a message, or with `multi` for many.
@@ -216,7 +141,10 @@ impl Endpoint {
     /// When a tagged receive has `multi`.
     #[inline]
     pub fn receive(&mut self, transport: &mut impl Transport, receive: Receive) -> Result<(), Again> {
-        at_core!(self, transport, core => core.receive(transport, receive))
+        if self.layers.is_empty() {
+            return self.core.receive(transport, receive);
+        }
+        self.at_core(transport, |core, below| core.receive(below, receive))
     }
 
     /// Looks for a message that nobody has received yet; a completion follows.
@@ -225,7 +153,7 @@ impl Endpoint {
     ///
     /// [`Again`] when too many requests are open; nothing has been done then.
     pub fn peek(&mut self, transport: &mut impl Transport, peek: Peek) -> Result<(), Again> {
-        at_core!(self, transport, core => core.peek(transport, peek))
+        self.at_core(transport, |core, below| core.peek(below, peek))
     }
 
     /// Receives the message that a peek of this context has claimed. What `receive` says about
@@ -236,7 +164,7 @@ impl Endpoint {
     /// [`UnknownClaim`] when there is none: the peek has not completed, found nothing, or its message
     /// was already received.
     pub fn receive_claimed(&mut self, transport: &mut impl Transport, context_of_claim: u64, receive: Receive) -> Result<(), UnknownClaim> {
-        at_core!(self, transport, core => core.receive_claimed(transport, context_of_claim, receive))
+        self.at_core(transport, |core, below| core.receive_claimed(below, context_of_claim, receive))
     }
 
     /// Throws the message away that a peek of this context has claimed. Its sender completes; here
@@ -246,7 +174,7 @@ impl Endpoint {
     ///
     /// As [`Endpoint::receive_claimed`].
     pub fn discard_claimed(&mut self, transport: &mut impl Transport, context_of_claim: u64) -> Result<(), UnknownClaim> {
-        at_core!(self, transport, core => core.discard_claimed(transport, context_of_claim))
+        self.at_core(transport, |core, below| core.discard_claimed(below, context_of_claim))
     }
 
     /// Takes back the oldest receive of this context that has no message yet, which completes as
@@ -254,25 +182,18 @@ impl Endpoint {
     /// was faster. `None`: the NIC must be asked; a completion of the kind
     /// [`CompletionKind::Cancel`](crate::CompletionKind::Cancel) with `token` as its context will say it.
     pub fn cancel(&mut self, transport: &mut impl Transport, queue: Queue, context: u64, token: u64) -> Option<bool> {
-        at_core!(self, transport, core => core.cancel(transport, queue, context, token))
+        self.at_core(transport, |core, below| core.cancel(below, queue, context, token))
     }
 
     /// The event is for the firmware of the NIC: it takes effect when it comes, and costs the process nothing.
     pub fn is_for_firmware(&self, event: &Event) -> bool {
-        matches!(self.layer, Layered::Directly) && self.core.is_for_firmware(event)
+        self.layers.is_empty() && self.core.is_for_firmware(event)
     }
 
     /// The event only completes something: [`Endpoint::event`] needs no command and no copy for it, so it does not
     /// matter when the process looks at it.
     pub fn only_completes(&self, event: &Event) -> bool {
-        match &self.layer {
-            Layered::Bridge(bridge) if Bridge::is_ours(event) => bridge.only_completes(event),
-            Layered::Directly | Layered::Bridge(_) => self.core.only_completes(event),
-            Layered::Both(pscom, bridge) if Bridge::is_ours(event) => {
-                bridge.only_completes(event) && bridge.tells(event).is_none_or(|told| pscom.only_completes(&told))
-            }
-            Layered::Pscom(pscom) | Layered::Both(pscom, _) => pscom.only_completes(event),
-        }
+        only_completes(&self.core, &self.layers, event)
     }
 
     /// One event of the event queue, in the order in which it came.
@@ -283,46 +204,19 @@ impl Endpoint {
     /// NIC, is broken.
     #[inline]
     pub fn event(&mut self, transport: &mut impl Transport, event: Event) -> Result<(), Stray> {
-        let Endpoint { core, layer } = self;
-        match layer {
-            Layered::Directly => core.event(transport, event),
-            Layered::Pscom(pscom) => {
-                pscom.event(transport, &event)?;
-                settle(core, &mut pscom::Layer { pscom, transport }, |layer| layer.pscom.next_event())
-            }
-            Layered::Bridge(bridge) => {
-                if Bridge::is_ours(&event) {
-                    bridge.done(transport, &event);
-                } else {
-                    core.event(&mut bridge::Layer { bridge, transport }, event)?;
-                }
-                settle(core, &mut bridge::Layer { bridge, transport }, |layer| layer.bridge.next_event())
-            }
-            Layered::Both(pscom, bridge) => {
-                if Bridge::is_ours(&event) {
-                    bridge.done(transport, &event);
-                } else {
-                    pscom.event(&mut bridge::Layer { bridge, transport: &mut *transport }, &event)?;
-                }
-                settle_both(core, pscom, bridge, transport)
-            }
+        if self.layers.is_empty() {
+            return self.core.event(transport, event);
         }
+        let Endpoint { core, layers } = self;
+        let count = layers.len();
+        let stack = &mut Stack { layers, nic: transport };
+        stack.give(core, count, event)?;
+        stack.settle(core)
     }
 
     /// The gateway of this number is gone: what it has not answered for goes by others.
     pub fn gateway_gone(&mut self, transport: &mut impl Transport, gateway: usize) {
-        let Endpoint { core, layer } = self;
-        match layer {
-            Layered::Directly | Layered::Pscom(_) => {}
-            Layered::Bridge(bridge) => {
-                bridge.gone(transport, gateway);
-                settle(core, &mut bridge::Layer { bridge, transport }, |layer| layer.bridge.next_event()).expect(ONLY_ASKED);
-            }
-            Layered::Both(pscom, bridge) => {
-                bridge.gone(transport, gateway);
-                settle_both(core, pscom, bridge, transport).expect(ONLY_ASKED);
-            }
-        }
+        self.at_core(transport, |_, below| below.each(|layer, below| layer.gateway_gone(below, gateway)));
     }
 
     /// The oldest completion that has not been taken.
@@ -348,5 +242,13 @@ impl Endpoint {
     /// What is open: for a report of who waits for whom. Not for the hot path.
     pub fn pending(&self) -> Pending {
         self.core.pending()
+    }
+}
+
+/// See [`Endpoint::only_completes`]: an event that comes to the lowest of these layers; without any, to the core.
+fn only_completes(core: &Core, layers: &[Box<dyn Layer>], event: &Event) -> bool {
+    match layers.split_last() {
+        None => core.only_completes(event),
+        Some((layer, above)) => layer.only_completes(event) && layer.tells(event).is_none_or(|told| only_completes(core, above, &told)),
     }
 }

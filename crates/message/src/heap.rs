@@ -14,7 +14,7 @@ pub(crate) struct Heap {
 
 impl Heap {
     /// A block of at least `length` bytes.
-    pub(crate) fn allocate(&mut self, length: u64, transport: &mut impl Transport) -> u64 {
+    pub(crate) fn allocate(&mut self, length: u64, transport: &mut dyn Transport) -> u64 {
         let size = length.max(1).next_power_of_two().ilog2();
         let address = self.free.get_mut(&size).and_then(Vec::pop).unwrap_or_else(|| transport.allocate(1 << size));
         self.used.insert(address, size);

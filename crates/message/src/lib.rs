@@ -12,8 +12,9 @@
 //! | `endpoint.rs` | [`Endpoint`]: the messages of a process |
 //! | `transport.rs` | [`Transport`]: what carries them |
 //! | `config.rs` | [`MessageConfig`]: the protocol and its thresholds |
-//! | `bridge/` | messages between modules, by gateways: another such layer, and what runs on gateways |
-//! | `pscom/` | ParaStation's protocol: a layer between the core and the NIC |
+//! | `layer.rs` | `Layer`: what may stand between the core and the NIC; where layers are put together |
+//! | `bridge/` | messages between modules, by gateways: a layer, and what runs on gateways |
+//! | `pscom/` | ParaStation's protocol: a layer |
 //! | `core.rs` | open requests, completions, peeks and claims |
 //! | `rendezvous.rs` | long messages |
 //! | `multi.rs`, `turns.rs` | receive buffers that take many messages, and the order in which these are complete |
@@ -72,6 +73,10 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
+// What tests share names this crate as they do.
+#[cfg(test)]
+extern crate self as narrows_message;
+
 mod bridge;
 mod call;
 mod config;
@@ -79,6 +84,7 @@ mod core;
 mod endpoint;
 mod heap;
 mod host;
+mod layer;
 mod multi;
 mod overflow;
 mod pending;

@@ -14,17 +14,15 @@
 //! | file | what |
 //! |---|---|
 //! | `mod.rs` | [`Bridging`]: which gateways there are; the layer's state |
-//! | `layer.rs` | [`Layer`]: what the core asks of it |
+//! | `layer.rs` | as a [`Layer`](crate::layer::Layer): what those above ask of it, and what the NIC says |
 //! | `gateway.rs` | [`Gateway`]: what runs on a gateway |
 
 mod gateway;
 mod layer;
 
 pub use gateway::{Gateway, Passed, Relay};
-pub(crate) use layer::Layer;
 
 use crate::heap::Heap;
-use crate::pscom::Pscom;
 use crate::{RailConfig, Transport, wire};
 use narrows_portals::bridge::{Envelope, Forward};
 use narrows_portals::{EqId, Event, EventKind, FailType, LocalBuffer, ProcessId, md};
@@ -201,8 +199,10 @@ pub(crate) struct Bridge {
     ordered: bool,
     peers: BTreeMap<ProcessId, Peer>,
     gates: Vec<Gate>,
+    /// What the control entry of those above is known by.
+    control: Option<u64>,
     heap: Heap,
-    /// For the core.
+    /// For those above.
     events: VecDeque<Event>,
 }
 
@@ -210,34 +210,23 @@ impl Bridge {
     pub(crate) fn new(bridging: Arc<Bridging>, home: Rail, (local, eq): (ProcessId, EqId), ordered: bool) -> Bridge {
         let gate = |_: &GatewayPlace| Gate { credits: bridging.buffers, bytes: 0, queue: VecDeque::new(), gone: false };
         let gates = bridging.gateways.iter().map(gate).collect();
-        Bridge { home, local, eq, ordered, peers: BTreeMap::new(), gates, heap: Heap::default(), events: VecDeque::new(), bridging }
-    }
-
-    /// The next event for the core.
-    pub(crate) fn next_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
-    }
-
-    /// The event is for the layer.
-    pub(crate) fn is_ours(event: &Event) -> bool {
-        matches!(event.match_bits, wire::BRIDGED | wire::BRIDGED_DROPPED)
-            && (matches!(wire::Owner::from_user_ptr(event.user_ptr), Some(wire::Owner::Control)) || Pscom::is_control(event))
+        Bridge {
+            home,
+            local,
+            eq,
+            ordered,
+            peers: BTreeMap::new(),
+            gates,
+            control: None,
+            heap: Heap::default(),
+            events: VecDeque::new(),
+            bridging,
+        }
     }
 
     /// The put of which a gateway says something.
     fn told_of(&self, event: &Event) -> Option<&Flying> {
         self.peers.get(&wire::bridged_to(event))?.flying.get(&(event.hdr_data as u32))
-    }
-
-    /// What the layer above will hear of it.
-    pub(crate) fn tells(&self, event: &Event) -> Option<Event> {
-        self.told_of(event)?.told(FailType::Ok)
-    }
-
-    /// See [`crate::Endpoint::only_completes`].
-    pub(crate) fn only_completes(&self, event: &Event) -> bool {
-        let quiet = |flying: &Flying| event.match_bits == wire::BRIDGED && self.gates[flying.gateway].queue.is_empty();
-        self.told_of(event).is_none_or(quiet)
     }
 
     /// The gateway of a put to `target`, which comes in its turn behind others if `by` is theirs.
@@ -260,7 +249,7 @@ impl Bridge {
     }
 
     /// Gives a put to a gateway, when it has a credit there.
-    fn send(&mut self, transport: &mut impl Transport, mut flying: Flying) {
+    fn send(&mut self, transport: &mut dyn Transport, mut flying: Flying) {
         let target = flying.envelope.target;
         let peer = self.peers.entry(target).or_default();
         let by = (flying.in_order && peer.in_order > 0).then_some(peer.by);
@@ -290,7 +279,7 @@ impl Bridge {
         gate.queue.push_back((target, sequence));
     }
 
-    fn pump(&mut self, transport: &mut impl Transport, gateway: usize) {
+    fn pump(&mut self, transport: &mut dyn Transport, gateway: usize) {
         let via = self.bridging.gateways[gateway].process;
         while self.gates[gateway].credits > 0
             && let Some((target, sequence)) = self.gates[gateway].queue.pop_front()
@@ -312,7 +301,7 @@ impl Bridge {
     }
 
     /// A gateway says that a put is there, or that its target had no room.
-    pub(crate) fn done(&mut self, transport: &mut impl Transport, event: &Event) {
+    fn done(&mut self, transport: &mut dyn Transport, event: &Event) {
         let target = wire::bridged_to(event);
         if event.match_bits == wire::BRIDGED_DROPPED {
             return self.dropped(transport, target, event);
@@ -331,7 +320,7 @@ impl Bridge {
     }
 
     /// There was no room for a put: it goes again, under its number, since another copy of it may still arrive.
-    fn dropped(&mut self, transport: &mut impl Transport, target: ProcessId, event: &Event) {
+    fn dropped(&mut self, transport: &mut dyn Transport, target: ProcessId, event: &Event) {
         let sequence = event.hdr_data as u32;
         let Some(&flying) = self.told_of(event) else { return };
         let Flying { gateway, length, .. } = flying;
@@ -350,7 +339,7 @@ impl Bridge {
     }
 
     /// A gateway is gone: what it has not answered for goes by others, in its order.
-    pub(crate) fn gone(&mut self, transport: &mut impl Transport, gateway: usize) {
+    fn gone(&mut self, transport: &mut dyn Transport, gateway: usize) {
         let Some(gate) = self.gates.get_mut(gateway) else { return };
         gate.gone = true;
         gate.queue.clear();

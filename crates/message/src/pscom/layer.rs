@@ -1,88 +1,93 @@
-//! The layer as the message layer sees it: a transport.
+//! As a [`Layer`]: what the message layer asks of it, and what the NIC says.
 
 use super::wire::{self, Head, Owner};
 use super::{Exposure, Fragments, Notify, Open, Outgoing, Pscom};
+use crate::layer::Layer;
 use crate::wire::{CARRIES_DATA, CLEAR_TO_SEND, PT_CONTROL, PT_RENDEZVOUS, PT_TAGGED};
-use crate::{Capabilities, Queue, Transport};
-use narrows_portals::{AckRequest, EntryId, EventKind, List, LocalBuffer, MatchEntry, RemoteTarget, ReplyCode, SearchOperation, md};
+use crate::{Capabilities, Queue, Stray, Transport};
+use narrows_portals::{
+    AckRequest, EntryId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, ProcessId, RemoteTarget, ReplyCode, SearchOperation, md,
+};
 use narrows_units::Rail;
 
 /// Entries of ours among those of the NIC.
 const OURS: u64 = 1 << 62;
 
-/// [`Pscom`] at its NIC, for as long as a call takes.
-pub(crate) struct Layer<'a, T> {
-    pub(crate) pscom: &'a mut Pscom,
-    pub(crate) transport: &'a mut T,
-}
-
 fn queue_of(pt: u32) -> Queue {
     if pt == PT_TAGGED { Queue::Tagged } else { Queue::Untagged }
 }
 
-impl<T: Transport> Transport for Layer<'_, T> {
-    fn capabilities(&self) -> Capabilities {
+impl Layer for Pscom {
+    fn capabilities(&self, _: Capabilities) -> Capabilities {
         Capabilities { matches_alone: false, gets: false, longest: u64::MAX }
     }
 
-    fn me_append(&mut self, _: Rail, pt: u32, list: List, me: MatchEntry) -> EntryId {
+    fn longest(&self, _: u64, _: ProcessId) -> u64 {
+        u64::MAX
+    }
+
+    fn me_append(&mut self, below: &mut dyn Transport, _: Rail, pt: u32, list: List, me: MatchEntry) -> EntryId {
         debug_assert!(list == List::Priority, "software needs no overflow list");
-        let Layer { pscom, transport } = self;
-        pscom.next_entry += 1;
-        let entry = EntryId(OURS | pscom.next_entry);
+        self.next_entry += 1;
+        let entry = EntryId(OURS | self.next_entry);
         match pt {
-            PT_CONTROL => pscom.control_user_ptr = me.user_ptr,
+            PT_CONTROL => self.control_user_ptr = me.user_ptr,
             PT_RENDEZVOUS => {
-                let connection = pscom.connection(*transport, me.match_id);
+                let connection = self.connection(below, me.match_id);
                 let request = me.match_bits as u32;
-                pscom.exposures.insert(request, Exposure { connection, me, entry: None, linked: false, sender: None });
-                pscom.expose(*transport, request);
+                self.exposures.insert(request, Exposure { connection, me, entry: None, linked: false, sender: None });
+                self.expose(below, request);
             }
             _ => {
-                transport.handed_over();
-                let (matching, events) = pscom.matching(queue_of(pt));
+                below.handed_over();
+                let (matching, events) = self.matching(queue_of(pt));
                 matching.post(entry, me, events);
             }
         }
         entry
     }
 
-    fn me_unlink(&mut self, entry: EntryId) -> Option<ReplyCode> {
-        Some(match self.pscom.tagged.unlink(entry) {
-            ReplyCode::Unknown => self.pscom.untagged.unlink(entry),
+    fn me_unlink(&mut self, _: &mut dyn Transport, entry: EntryId) -> Option<ReplyCode> {
+        Some(match self.tagged.unlink(entry) {
+            ReplyCode::Unknown => self.untagged.unlink(entry),
             code => code,
         })
     }
 
-    fn me_search(&mut self, pt: u32, operation: SearchOperation, me: MatchEntry) {
-        self.transport.handed_over();
-        let waits = self.transport.searches_wait();
-        let (matching, events) = self.pscom.matching(queue_of(pt));
+    fn me_search(&mut self, below: &mut dyn Transport, pt: u32, operation: SearchOperation, me: MatchEntry) {
+        below.handed_over();
+        let waits = below.searches_wait();
+        let (matching, events) = self.matching(queue_of(pt));
         matching.search(operation, me, waits, events);
     }
 
-    fn drop_unmatched(&mut self, pt: u32) {
-        self.transport.drop_unmatched(pt);
-    }
-
-    fn put(&mut self, _: Rail, local: LocalBuffer, length: u64, copy_now: bool, ack: AckRequest, target: RemoteTarget, hdr_data: u64) {
-        let Layer { pscom, transport } = self;
-        let connection = pscom.connection(*transport, target.process);
+    fn put(
+        &mut self,
+        below: &mut dyn Transport,
+        _: Rail,
+        local: LocalBuffer,
+        length: u64,
+        copy_now: bool,
+        ack: AckRequest,
+        target: RemoteTarget,
+        hdr_data: u64,
+    ) {
+        let connection = self.connection(below, target.process);
         match target.pt {
             PT_CONTROL => {
                 debug_assert_eq!(target.match_bits, CLEAR_TO_SEND, "rendezvous is by put");
                 let (sender, receiver) = ((hdr_data >> 32) as u32, hdr_data as u32);
-                match pscom.exposures.get_mut(&receiver).filter(|_| target.offset > 0) {
+                match self.exposures.get_mut(&receiver).filter(|_| target.offset > 0) {
                     Some(exposure) => {
                         exposure.sender = Some(sender);
-                        pscom.clear_to_send(*transport, receiver);
+                        self.clear_to_send(below, receiver);
                     }
-                    None => pscom.say(*transport, connection, Head::ClearToSend { sender, receiver, wanted: 0 }),
+                    None => self.say(below, connection, Head::ClearToSend { sender, receiver, wanted: 0 }),
                 }
             }
             PT_RENDEZVOUS => {
                 let kind = if ack == AckRequest::Full { EventKind::Ack } else { EventKind::Send };
-                let longest = pscom.connections[connection as usize].fragment;
+                let longest = self.connections[connection as usize].fragment;
                 let fragments = Fragments {
                     connection,
                     left: length.div_ceil(longest),
@@ -91,11 +96,11 @@ impl<T: Transport> Transport for Layer<'_, T> {
                     kind,
                     user_ptr: local.user_ptr,
                 };
-                let user_ptr = Owner::Fragments(pscom.fragments.insert(fragments)).user_ptr();
+                let user_ptr = Owner::Fragments(self.fragments.insert(fragments)).user_ptr();
                 for offset in (0..length).step_by(longest as usize) {
                     let piece = LocalBuffer { address: local.address + offset, options: md::EVENT_SEND_DISABLE, user_ptr, ..local };
                     let target = RemoteTarget { offset, ..target };
-                    transport.put(pscom.rail, piece, longest.min(length - offset), false, AckRequest::Full, target, 0);
+                    below.put(self.rail, piece, longest.min(length - offset), false, AckRequest::Full, target, 0);
                 }
             }
             _ => {
@@ -103,7 +108,7 @@ impl<T: Transport> Transport for Layer<'_, T> {
                 let data = if bits & CARRIES_DATA != 0 { hdr_data as u32 } else { 0 };
                 if wire::is_announced(bits) {
                     let number = (hdr_data >> 32) as u32;
-                    pscom.say(*transport, connection, Head::First { queue, bits, data, number, length: target.offset });
+                    self.say(below, connection, Head::First { queue, bits, data, number, length: target.offset });
                     return;
                 }
                 let notify = match ack {
@@ -112,40 +117,94 @@ impl<T: Transport> Transport for Layer<'_, T> {
                     _ => Notify::Nothing,
                 };
                 // The caller's buffer is free when this returns, whether there are send buffers or not.
-                let kept = copy_now && length > 0 && !pscom.has_room(connection, length);
-                let address = if kept { pscom.heap.allocate(length, *transport) } else { local.address };
+                let kept = copy_now && length > 0 && !self.has_room(connection, length);
+                let address = if kept { self.heap.allocate(length, below) } else { local.address };
                 if kept {
-                    transport.fill(local.address, address, length);
+                    below.fill(local.address, address, length);
                 }
                 let user_ptr = if let Notify::Delivered(user_ptr) = notify { Some(user_ptr) } else { None };
                 let open = (kept || user_ptr.is_some()).then(|| {
-                    let left = length.div_ceil(pscom.connections[connection as usize].piece).max(1);
-                    pscom.open.insert(Open { left, user_ptr, kept: kept.then_some(address) })
+                    let left = length.div_ceil(self.connections[connection as usize].piece).max(1);
+                    self.open.insert(Open { left, user_ptr, kept: kept.then_some(address) })
                 });
                 let head = Head::First { queue, bits, data, number: length as u32, length: 0 };
-                pscom.enqueue(*transport, connection, Outgoing { head, address, length, sent: 0, notify, kept, open });
+                self.enqueue(below, connection, Outgoing { head, address, length, sent: 0, notify, kept, open });
             }
         }
     }
 
-    fn get(&mut self, _: Rail, _: LocalBuffer, _: u64, _: RemoteTarget) {
+    fn get(&mut self, _: &mut dyn Transport, _: Rail, _: LocalBuffer, _: u64, _: RemoteTarget) {
         unreachable!("rendezvous is by put: see the capabilities");
     }
 
-    fn copy(&mut self, from: u64, to: u64, length: u64) {
-        self.transport.copy(from, to, length);
+    fn forget(&mut self, _: &mut dyn Transport, address: u64) {
+        self.heap.free(address);
     }
 
-    fn fill(&mut self, from: u64, to: u64, length: u64) {
-        self.transport.fill(from, to, length);
+    fn event(&mut self, below: &mut dyn Transport, event: &Event) -> Result<(), Stray> {
+        match Owner::of(event.user_ptr) {
+            // The failure of something that nobody waits for.
+            None if event.user_ptr == 0 => Ok(()),
+            None => Err(Stray(*event)),
+            Some(Owner::Receive(connection, buffer)) => self.landed(below, connection, buffer, event),
+            Some(Owner::Send(connection, buffer)) => self.acknowledged(below, connection, buffer, event),
+            Some(Owner::Control) => {
+                self.control(below, event);
+                Ok(())
+            }
+            Some(Owner::Exposed(request)) => {
+                if let Some(exposure) = self.exposures.get_mut(&request) {
+                    exposure.linked = true;
+                }
+                self.clear_to_send(below, request);
+                Ok(())
+            }
+            Some(Owner::Fragments(number)) => self.fragment(below, number, event),
+        }
     }
 
-    fn allocate(&mut self, length: u64) -> u64 {
-        self.transport.allocate(length)
+    fn next_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
     }
 
-    fn forget(&mut self, address: u64) {
-        self.pscom.heap.free(address);
+    /// An acknowledgement after which nothing is sent.
+    fn only_completes(&self, event: &Event) -> bool {
+        match Owner::of(event.user_ptr) {
+            Some(Owner::Send(connection, buffer)) => self.connections.get(connection as usize).is_some_and(|connection| {
+                let quiet = connection.send.get(buffer as usize).is_some_and(|buffer| buffer.open.is_none());
+                event.fail == FailType::Ok && quiet && connection.outbox.is_empty()
+            }),
+            _ => false,
+        }
+    }
+
+    fn tells(&self, _: &Event) -> Option<Event> {
+        None
+    }
+
+    /// Which buffers are where in the lists depends on what has come so far: new ones take their places.
+    fn renew(&mut self, below: &mut dyn Transport) {
+        let order: Vec<u32> = self.by_peer.values().copied().collect();
+        for &connection in &order {
+            for buffer in &mut self.connections[connection as usize].receive {
+                if !std::mem::replace(&mut buffer.retired, true) {
+                    below.me_unlink(buffer.entry);
+                }
+            }
+        }
+        for &connection in &order {
+            self.post_buffers(below, connection);
+        }
+    }
+
+    /// Takes all entries out of their lists.
+    fn close(&mut self, below: &mut dyn Transport) {
+        below.me_unlink(self.control);
+        for connection in &self.connections {
+            for buffer in connection.receive.iter().filter(|buffer| !buffer.retired) {
+                below.me_unlink(buffer.entry);
+            }
+        }
     }
 }
 

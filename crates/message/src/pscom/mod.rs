@@ -19,15 +19,13 @@
 //! | file | what |
 //! |---|---|
 //! | `mod.rs` | connections, pieces, rendezvous |
-//! | `layer.rs` | [`Layer`]: what the message layer asks of it |
+//! | `layer.rs` | as a [`Layer`](crate::layer::Layer): what the message layer asks of it, and what the NIC says |
 //! | `matching.rs` | receives and unexpected messages |
 //! | `wire.rs` | what pieces say |
 
 mod layer;
 mod matching;
 mod wire;
-
-pub(crate) use layer::Layer;
 
 use crate::heap::Heap;
 use crate::wire::{PT_CONTROL, PT_RENDEZVOUS, PT_TAGGED};
@@ -181,7 +179,7 @@ pub(crate) struct Pscom {
 }
 
 impl Pscom {
-    pub(crate) fn new(config: PscomConfig, rail: Rail, longest: u64, eq: EqId, transport: &mut impl Transport) -> Pscom {
+    pub(crate) fn new(config: PscomConfig, rail: Rail, longest: u64, eq: EqId, transport: &mut dyn Transport) -> Pscom {
         transport.drop_unmatched(PT_EAGER);
         let control = MatchEntry {
             options: me::OP_PUT | me::EVENT_LINK_DISABLE | me::EVENT_UNLINK_DISABLE,
@@ -209,52 +207,6 @@ impl Pscom {
         }
     }
 
-    /// The next event for the message layer.
-    pub(crate) fn next_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
-    }
-
-    /// See [`crate::Endpoint::only_completes`]: an acknowledgement after which nothing is sent.
-    pub(crate) fn only_completes(&self, event: &Event) -> bool {
-        match Owner::of(event.user_ptr) {
-            Some(Owner::Send(connection, buffer)) => self.connections.get(connection as usize).is_some_and(|connection| {
-                let quiet = connection.send.get(buffer as usize).is_some_and(|buffer| buffer.open.is_none());
-                event.fail == FailType::Ok && quiet && connection.outbox.is_empty()
-            }),
-            _ => false,
-        }
-    }
-
-    /// Which buffers are where in the lists depends on what has come so far: new ones take their places.
-    pub(crate) fn renew(&mut self, transport: &mut impl Transport) {
-        let order: Vec<u32> = self.by_peer.values().copied().collect();
-        for &connection in &order {
-            for buffer in &mut self.connections[connection as usize].receive {
-                if !std::mem::replace(&mut buffer.retired, true) {
-                    transport.me_unlink(buffer.entry);
-                }
-            }
-        }
-        for &connection in &order {
-            self.post_buffers(transport, connection);
-        }
-    }
-
-    /// Takes all entries out of their lists.
-    pub(crate) fn close(&mut self, transport: &mut impl Transport) {
-        transport.me_unlink(self.control);
-        for connection in &self.connections {
-            for buffer in connection.receive.iter().filter(|buffer| !buffer.retired) {
-                transport.me_unlink(buffer.entry);
-            }
-        }
-    }
-
-    /// The event is of the entry about connections.
-    pub(crate) fn is_control(event: &Event) -> bool {
-        matches!(Owner::of(event.user_ptr), Some(Owner::Control))
-    }
-
     fn matching(&mut self, queue: Queue) -> (&mut Matching, &mut VecDeque<Event>) {
         match queue {
             Queue::Tagged => (&mut self.tagged, &mut self.events),
@@ -264,14 +216,14 @@ impl Pscom {
 
     // ---- Connections ---------------------------------------------------------------------------------------------
 
-    fn control_put(&self, transport: &mut impl Transport, process: ProcessId, match_bits: u64) {
+    fn control_put(&self, transport: &mut dyn Transport, process: ProcessId, match_bits: u64) {
         let local = LocalBuffer { options: md::EVENT_SEND_DISABLE, eq: self.eq, ..LocalBuffer::default() };
         let target = RemoteTarget { process, pt: PT_CONTROL, match_bits, offset: 0 };
         transport.put(self.rail, local, 0, true, AckRequest::None, target, 0);
     }
 
     /// The connection to `peer`, which is made if there is none.
-    fn connection(&mut self, transport: &mut impl Transport, peer: ProcessId) -> u32 {
+    fn connection(&mut self, transport: &mut dyn Transport, peer: ProcessId) -> u32 {
         if let Some(&connection) = self.by_peer.get(&peer) {
             return connection;
         }
@@ -280,7 +232,7 @@ impl Pscom {
         connection
     }
 
-    fn connect(&mut self, transport: &mut impl Transport, peer: ProcessId) -> u32 {
+    fn connect(&mut self, transport: &mut dyn Transport, peer: ProcessId) -> u32 {
         let number = self.connections.len() as u32;
         let PscomConfig { buffer, send_buffers, .. } = self.config;
         let memory = transport.allocate(buffer * u64::from(send_buffers));
@@ -314,7 +266,7 @@ impl Pscom {
     }
 
     /// A receive queue of new buffers.
-    fn post_buffers(&mut self, transport: &mut impl Transport, number: u32) {
+    fn post_buffers(&mut self, transport: &mut dyn Transport, number: u32) {
         let PscomConfig { buffer, receive_buffers, .. } = self.config;
         let memory = transport.allocate(buffer * u64::from(receive_buffers));
         let connection = &mut self.connections[number as usize];
@@ -327,7 +279,7 @@ impl Pscom {
     }
 
     /// A message about connections.
-    fn control(&mut self, transport: &mut impl Transport, event: &Event) {
+    fn control(&mut self, transport: &mut dyn Transport, event: &Event) {
         let peer = event.initiator;
         let known = self.by_peer.get(&peer).copied();
         let connection = known.unwrap_or_else(|| self.connect(transport, peer));
@@ -341,19 +293,19 @@ impl Pscom {
 
     // ---- Sending -------------------------------------------------------------------------------------------------
 
-    fn enqueue(&mut self, transport: &mut impl Transport, connection: u32, outgoing: Outgoing) {
+    fn enqueue(&mut self, transport: &mut dyn Transport, connection: u32, outgoing: Outgoing) {
         self.connections[connection as usize].outbox.push_back(outgoing);
         self.pump(transport, connection);
     }
 
     /// A piece without data.
-    fn say(&mut self, transport: &mut impl Transport, connection: u32, head: Head) {
+    fn say(&mut self, transport: &mut dyn Transport, connection: u32, head: Head) {
         let outgoing = Outgoing { head, address: 0, length: 0, sent: 0, notify: Notify::Nothing, kept: false, open: None };
         self.enqueue(transport, connection, outgoing);
     }
 
     /// Fills the send buffers that are free, in turn.
-    fn pump(&mut self, transport: &mut impl Transport, number: u32) {
+    fn pump(&mut self, transport: &mut dyn Transport, number: u32) {
         let connection = &mut self.connections[number as usize];
         while connection.ready
             && let Some(outgoing) = connection.outbox.front_mut()
@@ -389,7 +341,7 @@ impl Pscom {
     }
 
     /// A piece has arrived, or was dropped.
-    fn acknowledged(&mut self, transport: &mut impl Transport, number: u32, place: u32, event: &Event) -> Result<(), Stray> {
+    fn acknowledged(&mut self, transport: &mut dyn Transport, number: u32, place: u32, event: &Event) -> Result<(), Stray> {
         let connection = self.connections.get_mut(number as usize).ok_or(Stray(*event))?;
         let buffer = connection.send.get_mut(place as usize).filter(|buffer| buffer.busy).ok_or(Stray(*event))?;
         if event.fail != FailType::Ok {
@@ -418,7 +370,7 @@ impl Pscom {
     // ---- Receiving -----------------------------------------------------------------------------------------------
 
     /// A piece has landed: its turn, or not yet.
-    fn landed(&mut self, transport: &mut impl Transport, number: u32, place: u32, event: &Event) -> Result<(), Stray> {
+    fn landed(&mut self, transport: &mut dyn Transport, number: u32, place: u32, event: &Event) -> Result<(), Stray> {
         let connection = self.connections.get_mut(number as usize).ok_or(Stray(*event))?;
         connection.early.push((place, *event));
         loop {
@@ -438,7 +390,7 @@ impl Pscom {
     }
 
     /// Does what a piece says.
-    fn piece(&mut self, transport: &mut impl Transport, number: u32, place: u32, event: &Event) -> Result<(), Stray> {
+    fn piece(&mut self, transport: &mut dyn Transport, number: u32, place: u32, event: &Event) -> Result<(), Stray> {
         let address = self.connections[number as usize].receive[place as usize].address;
         match Head::of(event).ok_or(Stray(*event))? {
             Head::First { queue, bits, data, number: request, length } => {
@@ -490,7 +442,7 @@ impl Pscom {
     }
 
     /// Copies the bytes of a piece to where its message goes.
-    fn arrive(&mut self, transport: &mut impl Transport, number: u32, from: u64, length: u64) {
+    fn arrive(&mut self, transport: &mut dyn Transport, number: u32, from: u64, length: u64) {
         let Some(arriving) = &mut self.connections[number as usize].arriving else { return };
         let (to, room) = match arriving.landing {
             Landing::Receive { start, room, .. } => (start, room),
@@ -512,7 +464,7 @@ impl Pscom {
     // ---- Rendezvous ----------------------------------------------------------------------------------------------
 
     /// Appends the entry of a receiver's request, if no more than allowed are exposed.
-    fn expose(&mut self, transport: &mut impl Transport, request: u32) {
+    fn expose(&mut self, transport: &mut dyn Transport, request: u32) {
         let Some(exposure) = self.exposures.get_mut(&request) else { return };
         let connection = &mut self.connections[exposure.connection as usize];
         if connection.exposed >= self.config.rendezvous_requests {
@@ -529,7 +481,7 @@ impl Pscom {
     }
 
     /// Tells the sender, when the memory is linked and the sender's request is known.
-    fn clear_to_send(&mut self, transport: &mut impl Transport, request: u32) {
+    fn clear_to_send(&mut self, transport: &mut dyn Transport, request: u32) {
         let Some(Exposure { connection, me, linked: true, sender: Some(sender), .. }) = self.exposures.get(&request).copied() else {
             return;
         };
@@ -537,7 +489,7 @@ impl Pscom {
     }
 
     /// A fragment is there.
-    fn fragment(&mut self, transport: &mut impl Transport, number: u32, event: &Event) -> Result<(), Stray> {
+    fn fragment(&mut self, transport: &mut dyn Transport, number: u32, event: &Event) -> Result<(), Stray> {
         let fragments = self.fragments.get_mut(number).ok_or(Stray(*event))?;
         fragments.left -= 1;
         if fragments.left > 0 && event.fail == FailType::Ok {
@@ -553,36 +505,10 @@ impl Pscom {
         }
         Ok(())
     }
-
-    /// An event of the NIC.
-    ///
-    /// # Errors
-    /// It belongs to nothing.
-    pub(crate) fn event(&mut self, transport: &mut impl Transport, event: &Event) -> Result<(), Stray> {
-        match Owner::of(event.user_ptr) {
-            // The failure of something that nobody waits for.
-            None if event.user_ptr == 0 => Ok(()),
-            None => Err(Stray(*event)),
-            Some(Owner::Receive(connection, buffer)) => self.landed(transport, connection, buffer, event),
-            Some(Owner::Send(connection, buffer)) => self.acknowledged(transport, connection, buffer, event),
-            Some(Owner::Control) => {
-                self.control(transport, event);
-                Ok(())
-            }
-            Some(Owner::Exposed(request)) => {
-                if let Some(exposure) = self.exposures.get_mut(&request) {
-                    exposure.linked = true;
-                }
-                self.clear_to_send(transport, request);
-                Ok(())
-            }
-            Some(Owner::Fragments(number)) => self.fragment(transport, number, event),
-        }
-    }
 }
 
 /// Appends a buffer of a receive queue.
-fn post(transport: &mut impl Transport, rail: Rail, length: u64, peer: ProcessId, owner: Owner, address: u64) -> EntryId {
+fn post(transport: &mut dyn Transport, rail: Rail, length: u64, peer: ProcessId, owner: Owner, address: u64) -> EntryId {
     let me = MatchEntry {
         start: address,
         length,
@@ -596,7 +522,7 @@ fn post(transport: &mut impl Transport, rail: Rail, length: u64, peer: ProcessId
 }
 
 /// Puts what is in a send buffer.
-fn put_piece(transport: &mut impl Transport, (rail, eq): (Rail, EqId), process: ProcessId, buffer: &SendBuffer, owner: Owner) {
+fn put_piece(transport: &mut dyn Transport, (rail, eq): (Rail, EqId), process: ProcessId, buffer: &SendBuffer, owner: Owner) {
     let (match_bits, hdr_data, offset) = buffer.words;
     let local =
         LocalBuffer { address: buffer.piece, options: md::EVENT_SEND_DISABLE, eq, user_ptr: owner.user_ptr(), ..LocalBuffer::default() };
