@@ -1,10 +1,12 @@
 //! What a kind of NIC is, and where processes are.
 
-use narrows_portals::ProcessId;
+use narrows_portals::{Command, Notice, ProcessId};
 use narrows_units::{NodeId, PortId, Rail, SimTime};
 
 use crate::error::Refusal;
 use crate::out::{Event, Out};
+use crate::portals::{Header, Portals};
+use crate::statistics::Troubles;
 use narrows_matching::CommandError;
 use narrows_portals::Process;
 
@@ -41,6 +43,41 @@ pub trait Nic: Sized {
 
     /// Commands that were refused after [`Nic::command`] had accepted them, since the last call.
     fn take_refusals(&mut self) -> Vec<Refusal>;
+}
+
+/// What travels from NIC to NIC, as others than the NIC see it.
+pub trait Travels {
+    /// Portals' header in it; none in what NICs say to each other.
+    fn message(&self) -> Option<&Header>;
+    /// It is not a further part of a message whose first one has come before.
+    fn is_first(&self) -> bool {
+        true
+    }
+    /// See [`crate::AnyHeader::is_taken_whole`].
+    fn is_taken_whole(&self) -> bool {
+        self.message().is_some_and(|message| message.stream().is_some())
+    }
+    /// It is sound, and the NIC at `port` may have sent it.
+    fn is_from(&self, port: PortId) -> bool {
+        let _ = port;
+        true
+    }
+}
+
+/// A NIC that processes use through Portals.
+pub(crate) trait PortalsNic: Nic<Command = Command, Notice = Notice> {
+    /// What of it concerns Portals: in the NIC, or in software.
+    fn portals(&self) -> &Portals;
+    /// Idem.
+    fn portals_mut(&mut self) -> &mut Portals;
+    /// Vectors that its accelerator keeps until others come.
+    fn waiting_vectors(&self) -> u64 {
+        0
+    }
+    /// What went wrong at it.
+    fn troubles(&self) -> Troubles {
+        Troubles::default()
+    }
 }
 
 /// Where the processes and the ports of a machine are. All NICs know it, as a NIC has a table that maps ranks to nodes.

@@ -4,14 +4,11 @@
 //! | module | what |
 //! |---|---|
 //! | `kind` | [`Nic`]: what a kind of NIC is; [`Directory`]: where processes are |
-//! | `any` | [`AnyNic`]: one of the kinds |
 //! | `out` | [`Out`] and [`Memory`]: what a NIC asks of its surroundings |
 //! | `portals` | [`Portals`], the Portals 4 NIC: commands; in `initiator` and `target` the way of a message through the stages, in `message` its two halves and what travels between them |
-//! | `mailbox` | [`Mailbox`], a NIC that only stores and forwards: what a new kind starts from |
-//! | `tcp` | [`Tcp`], TCP over Ethernet: the operating system's stack at both ends |
-//! | `exanet` | [`Exanet`], that of ExaNeSt: packetizer and mailbox, RDMA with firmware |
-//! | `accelerator` | [`Block`] and [`Vector`]: its allreduces |
-//! | `software` | [`Software`]: Portals over a NIC that does not match |
+//! | `kinds` | [`AnyNic`]: one of the kinds that there are, in a table: [`Mailbox`], which only stores and forwards (what a new kind starts from); [`Tcp`] over Ethernet, the operating system's stack at both ends; [`Exanet`], packetizer and mailbox, RDMA with firmware |
+//! | `accelerator` | [`Block`] and [`Vector`]: ExaNeSt's allreduces |
+//! | `engine` | [`Engine`]: Portals over a NIC that does not match ([`Below`]) |
 //! | `nics` | [`Nics`]: those of all nodes of a machine |
 //! | `wire` | [`Wire`]: the headers under way, beside a network that knows numbers only |
 //! | `pipeline` | what is busy until when: PCIe, transmit pipelines, matching unit |
@@ -133,35 +130,29 @@
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod accelerator;
-mod any;
 mod config;
+mod engine;
 mod error;
-mod exanet;
 mod kind;
-mod mailbox;
+mod kinds;
 mod nics;
 mod out;
 mod pipeline;
 mod portals;
-mod software;
 mod statistics;
-mod tcp;
 mod wire;
 
 pub use narrows_matching::{CommandError, MAX_LENGTH, MAX_PT_INDEX, Status};
 pub use narrows_portals::Process;
 
 pub use accelerator::{Block, Vector};
-pub use any::{AnyConfig, AnyHeader, AnyNic};
 pub use config::{NicConfig, PcieDetail, Transmit};
+pub use engine::{Below, Engine, Heard};
 pub use error::{Denied, Refusal};
-pub use exanet::{Cell, Exanet, ExanetConfig, ExanetNotice, Name, Order, Stream, Streamed, Troubles};
-pub use kind::{Directory, Nic};
-pub use mailbox::{Envelope, Mailbox, MailboxConfig, MailboxNotice};
+pub use kind::{Directory, Nic, Travels};
+pub use kinds::*;
 pub use nics::Nics;
 pub use out::{Combine, Departure, Event, Fault, Memory, Out, PayloadId};
 pub use portals::{About, Header, HeldMessage, Portals, Received, Request, Response};
-pub use software::{Below, Heard, Software};
-pub use statistics::Statistics;
-pub use tcp::{Segment, Tcp, TcpConfig, TcpNotice, TcpSend};
+pub use statistics::{Statistics, Troubles};
 pub use wire::{Step, Wire, Wired};

@@ -6,14 +6,13 @@ use narrows_fabric::Notice as NetworkNotice;
 use narrows_portals::{Command, ProcessId};
 use narrows_units::{NodeId, PortId, Rail, SimTime};
 
-use crate::any::{AnyConfig, AnyHeader, AnyNic};
 use crate::config::NicConfig;
 use crate::error::Refusal;
-use crate::exanet::Troubles;
 use crate::kind::{Directory, Nic};
+use crate::kinds::{AnyConfig, AnyHeader, AnyNic};
 use crate::out::{Event, Out};
-use crate::portals::{Header, HeldMessage, Portals};
-use crate::statistics::Statistics;
+use crate::portals::{HeldMessage, Portals};
+use crate::statistics::{Statistics, Troubles};
 use crate::wire::{Step, Wire, Wired};
 use narrows_matching::CommandError;
 use narrows_matching::Status;
@@ -57,7 +56,7 @@ impl Nics {
     ) -> Nics {
         let mut of_kind: Vec<Vec<PortId>> = vec![Vec::new(); configs.len()];
         ports.iter().for_each(|&port| of_kind[kind(port)].push(port));
-        let made = configs.iter().zip(&of_kind).map(|(config, ports)| AnyNic::of(config, Arc::clone(&directory), ports).into_iter());
+        let made = configs.iter().zip(&of_kind).map(|(config, ports)| AnyNic::of(config, &directory, ports).into_iter());
         let mut made: Vec<_> = made.collect();
         let nics = ports.iter().map(|&port| made[kind(port)].next().expect("one for each port")).collect();
         Nics { nics, locals, config: configs[0].clone(), directory, refused: Vec::new() }
@@ -147,7 +146,7 @@ impl Nics {
         self.nics.iter().map(AnyNic::waiting_vectors).sum()
     }
 
-    /// What went wrong at ExaNeSt's interfaces.
+    /// What went wrong at them.
     pub fn troubles(&self) -> Troubles {
         let mut sum = Troubles::default();
         self.nics.iter().for_each(|nic| sum += nic.troubles());
@@ -246,15 +245,9 @@ impl Nics {
     /// The NIC at a port can get this header from that at another one: it is one of its kind, and all that it names is
     /// there.
     pub fn takes(&self, from: PortId, to: PortId, header: &AnyHeader) -> bool {
-        let is_for = |header: &Header| header.is_for(to, &self.directory);
         let (Some(local), true) = (self.locals.get(to.index()), from.0 < self.directory.ports()) else { return false };
-        match (self.nics.get(*local as usize), header) {
-            (Some(AnyNic::Portals(_)), AnyHeader::Portals(header)) => is_for(header),
-            (Some(AnyNic::Mailbox(_)), AnyHeader::Mailbox(envelope)) => is_for(envelope.message()),
-            (Some(AnyNic::Exanet(_)), AnyHeader::Exanet(cell)) => cell.is_from(from) && cell.message().is_none_or(is_for),
-            (Some(AnyNic::Tcp(_)), AnyHeader::Tcp(segment)) => segment.is_sound() && is_for(segment.message()),
-            _ => false,
-        }
+        let nic = self.nics.get(*local as usize);
+        nic.is_some_and(|nic| nic.carries(header)) && header.is_for(from, to, &self.directory)
     }
 
     /// See [`Nic::source_done`].

@@ -60,3 +60,28 @@ impl std::ops::AddAssign for Statistics {
         self.lost_events += other.lost_events;
     }
 }
+
+/// What went wrong, at one NIC.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Troubles {
+    /// Messages that its mailboxes refused: they were full, or an earlier one was missing.
+    pub refused: u64,
+    /// Messages that came once more.
+    pub duplicates: u64,
+    /// Messages of which it heard nothing in time.
+    pub timeouts: u64,
+    /// Messages and transfers for a process of another protection domain.
+    pub denied: u64,
+    /// Blocks whose page was missing.
+    pub page_faults: u64,
+}
+
+impl std::ops::AddAssign for Troubles {
+    fn add_assign(&mut self, other: Troubles) {
+        self.refused += other.refused;
+        self.duplicates += other.duplicates;
+        self.timeouts += other.timeouts;
+        self.denied += other.denied;
+        self.page_faults += other.page_faults;
+    }
+}

@@ -5,7 +5,7 @@ use narrows_portals::{AckRequest, FailType, List, LocalBuffer, Place, ProcessId}
 use narrows_units::{NodeId, PortId, SimTime};
 use serde::{Deserialize, Serialize};
 
-use crate::kind::Directory;
+use crate::kind::{Directory, Travels};
 use crate::out::{Combine, Event, PayloadId};
 use narrows_matching::{Kind, Landing, Operation};
 use narrows_portals::Process;
@@ -170,6 +170,16 @@ impl Header {
             }
             Header::Received(_) => About::Received,
         }
+    }
+}
+
+impl Travels for Header {
+    fn message(&self) -> Option<&Header> {
+        Some(self)
+    }
+    /// The NIC knows of it when its header is there.
+    fn is_taken_whole(&self) -> bool {
+        false
     }
 }
 

@@ -26,7 +26,7 @@ use self::initiator::Order;
 use self::message::{AtomicPart, Due, Incoming, Outgoing, Role};
 use crate::config::{NicConfig, PcieDetail, Transmit};
 use crate::error::Refusal;
-use crate::kind::{Directory, Nic};
+use crate::kind::{Directory, Nic, PortalsNic};
 use crate::out::{Combine, Event, Out, PayloadId};
 use crate::pipeline::{Durations, Stages};
 use crate::statistics::Statistics;
@@ -644,6 +644,15 @@ impl Nic for Portals {
 
     fn take_refusals(&mut self) -> Vec<Refusal> {
         std::mem::take(&mut self.refusals)
+    }
+}
+
+impl PortalsNic for Portals {
+    fn portals(&self) -> &Portals {
+        self
+    }
+    fn portals_mut(&mut self) -> &mut Portals {
+        self
     }
 }
 

@@ -13,10 +13,12 @@ use std::collections::{BTreeMap, VecDeque};
 use narrows_units::{ByteRate, Bytes, PortId, SimTime};
 use serde::{Deserialize, Serialize};
 
+use crate::engine::{Below, Heard, LIBRARY};
 use crate::error::Refusal;
-use crate::kind::Nic;
+use crate::kind::{Directory, Nic, Travels};
 use crate::out::{Departure, Event, Out};
 use crate::pipeline::Server;
+use crate::portals::Header;
 use narrows_matching::CommandError;
 use narrows_portals::Process;
 
@@ -48,20 +50,15 @@ pub struct Segment<H> {
     quiet: bool,
 }
 
-impl<H> Segment<H> {
-    /// What is in the message.
-    pub fn message(&self) -> &H {
-        &self.message
+impl Travels for Segment<Header> {
+    fn message(&self) -> Option<&Header> {
+        Some(&self.message)
     }
-
-    /// It is one of at least one.
-    pub(crate) fn is_sound(&self) -> bool {
-        self.count > 0
-    }
-
-    /// It is the first one of its message.
-    pub fn is_first(&self) -> bool {
+    fn is_first(&self) -> bool {
         self.first
+    }
+    fn is_from(&self, _: PortId) -> bool {
+        self.count > 0
     }
 }
 
@@ -164,13 +161,13 @@ impl<H: Copy> Nic for Tcp<H> {
             *missing -= 1;
             if *missing == 0 {
                 self.missing.remove(&segment.of);
-                out.notify(self.port, crate::mailbox::LIBRARY, TcpNotice::Arrived(segment.message));
+                out.notify(self.port, LIBRARY, TcpNotice::Arrived(segment.message));
             }
         } else if let Some((departure, copied)) = self.going.pop_front() {
             self.ready.push_back(departure);
             self.pump(out);
             if let Some(token) = copied {
-                out.notify(self.port, crate::mailbox::LIBRARY, TcpNotice::Copied(token));
+                out.notify(self.port, LIBRARY, TcpNotice::Copied(token));
             }
         }
     }
@@ -196,5 +193,22 @@ impl<H: Copy> Nic for Tcp<H> {
 
     fn take_refusals(&mut self) -> Vec<Refusal> {
         Vec::new()
+    }
+}
+
+impl Below for Tcp<Header> {
+    type Config = TcpConfig;
+
+    fn at(config: &TcpConfig, _: &Directory, port: PortId) -> Self {
+        Tcp::new(config.clone(), port)
+    }
+    fn order(departure: Departure<Header>) -> TcpSend<Header> {
+        TcpSend { departure, quiet: matches!(departure.header, Header::Received(_)) }
+    }
+    fn heard(notice: TcpNotice<Header>) -> Heard {
+        match notice {
+            TcpNotice::Copied(token) => Heard::Stored(token),
+            TcpNotice::Arrived(header) => Heard::Arrived(header),
+        }
     }
 }

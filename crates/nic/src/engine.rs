@@ -2,20 +2,18 @@
 //! [`Portals`], but what they send is a message for the NIC [`Below`].
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use narrows_portals::{Command, Notice};
 use narrows_units::{Bytes, PortId, SimTime};
 
 use crate::accelerator::Block;
-use crate::any::AnyHeader;
 use crate::config::{NicConfig, Transmit};
 use crate::error::Refusal;
-use crate::exanet::{Cell, Exanet, ExanetNotice, Order, Stream, Streamed};
-use crate::kind::Nic;
-use crate::mailbox::{Envelope, LIBRARY, Mailbox, MailboxNotice};
+use crate::kind::{Directory, Nic, PortalsNic, Travels};
 use crate::out::{Between, Departure, Event, Out};
 use crate::portals::{Header, Portals};
-use crate::tcp::{Segment, Tcp, TcpNotice, TcpSend};
+use crate::statistics::Troubles;
 use narrows_matching::CommandError;
 use narrows_portals::Process;
 
@@ -23,7 +21,16 @@ use narrows_portals::Process;
 const OF_NIC: u64 = 1 << 63;
 
 /// A NIC below the library: how what one says is put to the other.
-pub trait Below: Nic {
+pub trait Below: Nic<Header: Travels> {
+    /// What it costs.
+    type Config;
+    /// That at a port, for the processes that the directory has there.
+    fn at(config: &Self::Config, directory: &Directory, port: PortId) -> Self;
+    /// Payloads up to this are copied when a command is there: all, unless it reads memory later.
+    fn copied(config: &Self::Config) -> Bytes {
+        let _ = config;
+        Bytes(1 << 50)
+    }
     /// A message to send.
     fn order(departure: Departure<Header>) -> Self::Command;
     /// To reduce a block with others, if it can.
@@ -33,10 +40,14 @@ pub trait Below: Nic {
     }
     /// What the NIC has said.
     fn heard(notice: Self::Notice) -> Heard;
-    /// Its header, as one of any.
-    fn any(header: Self::Header) -> AnyHeader;
-    /// Back again.
-    fn own(header: &AnyHeader) -> Option<&Self::Header>;
+    /// See [`crate::Nics::waiting_vectors`].
+    fn waiting_vectors(&self) -> u64 {
+        0
+    }
+    /// See [`crate::Nics::troubles`].
+    fn troubles(&self) -> Troubles {
+        Troubles::default()
+    }
 }
 
 /// What the library hears.
@@ -61,84 +72,13 @@ pub enum Heard {
     Denied(u32, u16, u16),
 }
 
-impl Below for Mailbox<Header> {
-    fn order(departure: Departure<Header>) -> Departure<Header> {
-        departure
-    }
-    fn heard(notice: MailboxNotice<Header>) -> Heard {
-        match notice {
-            MailboxNotice::Stored(token) => Heard::Stored(token),
-            MailboxNotice::Arrived(header) => Heard::Arrived(header),
-        }
-    }
-    fn any(header: Envelope<Header>) -> AnyHeader {
-        AnyHeader::Mailbox(header)
-    }
-    fn own(header: &AnyHeader) -> Option<&Envelope<Header>> {
-        if let AnyHeader::Mailbox(header) = header { Some(header) } else { None }
-    }
-}
-
-impl Below for Tcp<Header> {
-    fn order(departure: Departure<Header>) -> TcpSend<Header> {
-        TcpSend { departure, quiet: matches!(departure.header, Header::Received(_)) }
-    }
-    fn heard(notice: TcpNotice<Header>) -> Heard {
-        match notice {
-            TcpNotice::Copied(token) => Heard::Stored(token),
-            TcpNotice::Arrived(header) => Heard::Arrived(header),
-        }
-    }
-    fn any(header: Segment<Header>) -> AnyHeader {
-        AnyHeader::Tcp(header)
-    }
-    fn own(header: &AnyHeader) -> Option<&Segment<Header>> {
-        if let AnyHeader::Tcp(header) = header { Some(header) } else { None }
-    }
-}
-
-impl Streamed for Header {
-    fn stream(&self) -> Option<Stream> {
-        Header::stream(self)
-    }
-}
-
-impl Below for Exanet<Header> {
-    fn order(departure: Departure<Header>) -> Order<Header> {
-        match departure.header {
-            Header::Received(_) => Order::Acknowledgement(departure),
-            _ => Order::Message(departure),
-        }
-    }
-    fn heard(notice: ExanetNotice<Header>) -> Heard {
-        match notice {
-            ExanetNotice::Read(token) => Heard::Read(token),
-            ExanetNotice::Done(token) => Heard::Done(token),
-            ExanetNotice::Begun(name, header) => Heard::Begun(name, header),
-            ExanetNotice::Ended(name, header) => Heard::Ended(name, header),
-            ExanetNotice::Arrived(header) => Heard::Arrived(header),
-            ExanetNotice::Denied(token, own, found) => Heard::Denied(token, own, found),
-            ExanetNotice::Reduced(process, ticket) => Heard::Reduced(process, ticket),
-        }
-    }
-    fn reduce(block: Block) -> Option<Order<Header>> {
-        Some(Order::Allreduce(block))
-    }
-    fn any(header: Cell<Header>) -> AnyHeader {
-        AnyHeader::Exanet(header)
-    }
-    fn own(header: &AnyHeader) -> Option<&Cell<Header>> {
-        if let AnyHeader::Exanet(header) = header { Some(header) } else { None }
-    }
-}
-
-/// What comes with a command above a mailbox: everything.
-pub(crate) const EVERYTHING: Bytes = Bytes(1 << 50);
+/// Notices of a NIC below are for the library that all processes of a node share, which is none of them.
+pub(crate) const LIBRARY: Process = Process(u32::MAX);
 
 /// See the module's page.
 #[derive(Debug)]
-pub struct Software<N: Nic> {
-    pub(crate) portals: Portals,
+pub struct Engine<N: Nic> {
+    portals: Portals,
     nic: N,
     /// Reused: what the NIC has said.
     notices: Vec<N::Notice>,
@@ -148,7 +88,7 @@ pub struct Software<N: Nic> {
 
 /// The library's constants: those of a NIC, but that payloads up to `copied` are copied when a command is there, and
 /// that the only stages are those of commands, matching and events.
-pub(crate) fn library(nic: &NicConfig, copied: Bytes) -> NicConfig {
+fn library(nic: &NicConfig, copied: Bytes) -> NicConfig {
     NicConfig {
         ack_size: Bytes(0),
         inline_limit: copied,
@@ -176,7 +116,7 @@ struct Above<'a, N, O> {
     out: &'a mut O,
 }
 
-impl<N: Below, O: Out<Software<N>>> Between for Above<'_, N, O> {
+impl<N: Below, O: Out<Engine<N>>> Between for Above<'_, N, O> {
     type Outer = O;
     fn outer(&self) -> &O {
         self.out
@@ -186,7 +126,7 @@ impl<N: Below, O: Out<Software<N>>> Between for Above<'_, N, O> {
     }
 }
 
-impl<N: Below, O: Out<Software<N>>> Out<Portals> for Above<'_, N, O> {
+impl<N: Below, O: Out<Engine<N>>> Out<Portals> for Above<'_, N, O> {
     fn schedule(&mut self, at: SimTime, port: PortId, event: Event) {
         self.out.schedule(at, port, event);
     }
@@ -210,7 +150,7 @@ struct Around<'a, N: Nic, O> {
     out: &'a mut O,
 }
 
-impl<N: Below, O: Out<Software<N>>> Between for Around<'_, N, O> {
+impl<N: Below, O: Out<Engine<N>>> Between for Around<'_, N, O> {
     type Outer = O;
     fn outer(&self) -> &O {
         self.out
@@ -220,30 +160,27 @@ impl<N: Below, O: Out<Software<N>>> Between for Around<'_, N, O> {
     }
 }
 
-impl<N: Below, O: Out<Software<N>>> Out<N> for Around<'_, N, O> {
+impl<N: Below, O: Out<Engine<N>>> Out<N> for Around<'_, N, O> {
     fn schedule(&mut self, at: SimTime, port: PortId, event: Event) {
         self.out.schedule(at, port, Event(event.0 | OF_NIC));
     }
     fn depart(&mut self, port: PortId, departure: Departure<N::Header>) {
-        self.out.depart(port, departure.map(N::any));
+        self.out.depart(port, departure);
     }
     fn shortcut(&mut self, at: SimTime, from: PortId, to: PortId, header: N::Header) {
-        self.out.shortcut(at, from, to, N::any(header));
+        self.out.shortcut(at, from, to, header);
     }
     fn notify(&mut self, _: PortId, _: Process, notice: N::Notice) {
         self.notices.push(notice);
     }
 }
 
-impl<N: Below> Software<N> {
-    /// The NIC at a port, and the library that serves it.
-    pub(crate) fn new(portals: Portals, nic: N) -> Software<N> {
-        Software { portals, nic, notices: Vec::new(), begun: BTreeMap::new() }
-    }
-
-    /// The NIC.
-    pub(crate) fn below(&self) -> &N {
-        &self.nic
+impl<N: Below> Engine<N> {
+    /// Those at these ports of a machine.
+    pub(crate) fn of(nic: &NicConfig, below: &N::Config, directory: &Arc<Directory>, ports: &[PortId]) -> impl Iterator<Item = Engine<N>> {
+        let libraries = Portals::of(library(nic, N::copied(below)), Arc::clone(directory), ports);
+        let of = |(portals, &port)| Engine { portals, nic: N::at(below, directory, port), notices: Vec::new(), begun: BTreeMap::new() };
+        libraries.into_iter().zip(ports).map(of)
     }
 
     /// The library does something.
@@ -286,10 +223,10 @@ impl<N: Below> Software<N> {
     }
 }
 
-impl<N: Below> Nic for Software<N> {
+impl<N: Below> Nic for Engine<N> {
     type Command = Command;
     type Notice = Notice;
-    type Header = AnyHeader;
+    type Header = N::Header;
 
     fn lookahead(&self) -> SimTime {
         self.portals.lookahead()
@@ -315,17 +252,30 @@ impl<N: Below> Nic for Software<N> {
         self.nic(now, out, |nic, around| nic.source_done(now, token, around));
     }
 
-    fn head(&mut self, now: SimTime, header: &AnyHeader, out: &mut impl Out<Self>) -> u32 {
-        let header = N::own(header).expect("the NICs of a rail are of one kind");
+    fn head(&mut self, now: SimTime, header: &N::Header, out: &mut impl Out<Self>) -> u32 {
         self.nic(now, out, |nic, around| nic.head(now, header, around))
     }
 
-    fn tail(&mut self, now: SimTime, arrival: u32, header: &AnyHeader, out: &mut impl Out<Self>) {
-        let header = N::own(header).expect("the NICs of a rail are of one kind");
+    fn tail(&mut self, now: SimTime, arrival: u32, header: &N::Header, out: &mut impl Out<Self>) {
         self.nic(now, out, |nic, around| nic.tail(now, arrival, header, around));
     }
 
     fn take_refusals(&mut self) -> Vec<Refusal> {
         self.portals.take_refusals()
+    }
+}
+
+impl<N: Below> PortalsNic for Engine<N> {
+    fn portals(&self) -> &Portals {
+        &self.portals
+    }
+    fn portals_mut(&mut self) -> &mut Portals {
+        &mut self.portals
+    }
+    fn waiting_vectors(&self) -> u64 {
+        self.nic.waiting_vectors()
+    }
+    fn troubles(&self) -> Troubles {
+        self.nic.troubles()
     }
 }

@@ -30,11 +30,13 @@ use narrows_units::{ByteRate, Bytes, PortId, SimTime};
 use serde::{Deserialize, Serialize};
 
 use crate::accelerator::{Accelerator, Block, Effect, Vector};
+use crate::engine::{Below, Heard, LIBRARY};
 use crate::error::Refusal;
-use crate::kind::Nic;
-use crate::mailbox::LIBRARY;
+use crate::kind::{Directory, Nic, Travels};
 use crate::out::{Departure, Event, Out};
 use crate::pipeline::Server;
+use crate::portals::Header;
+use crate::statistics::Troubles;
 use narrows_matching::CommandError;
 use narrows_portals::Process;
 
@@ -88,31 +90,6 @@ pub struct Name {
     /// Its virtual network: only those of one are in order.
     lane: u8,
     sequence: u32,
-}
-
-/// What went wrong, at one NIC.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Troubles {
-    /// Messages that its mailboxes refused: they were full, or an earlier one was missing.
-    pub refused: u64,
-    /// Messages that came once more.
-    pub duplicates: u64,
-    /// Messages of which it heard nothing in time.
-    pub timeouts: u64,
-    /// Messages and transfers for a process of another protection domain.
-    pub denied: u64,
-    /// Blocks whose page was missing.
-    pub page_faults: u64,
-}
-
-impl std::ops::AddAssign for Troubles {
-    fn add_assign(&mut self, other: Troubles) {
-        self.refused += other.refused;
-        self.duplicates += other.duplicates;
-        self.timeouts += other.timeouts;
-        self.denied += other.denied;
-        self.page_faults += other.page_faults;
-    }
 }
 
 /// Whose messages stay in order: initiator (pid), target (nid and pid), portal table entry.
@@ -183,22 +160,31 @@ pub enum Cell<H> {
     Vector(Vector),
 }
 
-impl<H> Cell<H> {
-    /// It is one that the NIC at `port` may have sent.
-    pub(crate) fn is_from(&self, port: PortId) -> bool {
+impl Streamed for Header {
+    fn stream(&self) -> Option<Stream> {
+        Header::stream(self)
+    }
+}
+
+impl Travels for Cell<Header> {
+    fn message(&self) -> Option<&Header> {
+        match self {
+            Cell::Short { message, .. } | Cell::Block { message, .. } | Cell::Acknowledgement(message) => Some(message),
+            _ => None,
+        }
+    }
+    fn is_first(&self) -> bool {
+        !matches!(self, Cell::Block { index: 1.., .. })
+    }
+    fn is_taken_whole(&self) -> bool {
+        matches!(self, Cell::Short { message, .. } if message.stream().is_some())
+    }
+    fn is_from(&self, port: PortId) -> bool {
         match *self {
             Cell::Short { from, .. } => from == port,
             Cell::Block { from, index, blocks, .. } => from == port && index < blocks,
             Cell::Vector(vector) => vector.is_from(port),
             _ => true,
-        }
-    }
-
-    /// The library's header; none in what NICs say to each other.
-    pub fn message(&self) -> Option<&H> {
-        match self {
-            Cell::Short { message, .. } | Cell::Block { message, .. } | Cell::Acknowledgement(message) => Some(message),
-            _ => None,
         }
     }
 }
@@ -824,6 +810,49 @@ impl<H: Streamed> Nic for Exanet<H> {
 
     fn take_refusals(&mut self) -> Vec<Refusal> {
         Vec::new()
+    }
+}
+
+impl Below for Exanet<Header> {
+    type Config = ExanetConfig;
+
+    fn at(config: &ExanetConfig, directory: &Directory, port: PortId) -> Self {
+        let mut nic = Exanet::new(config.clone(), port);
+        for &(pid, Process(process)) in directory.processes_of(directory.of_port(port).0) {
+            if let Some(&domain) = config.domains.get(process as usize) {
+                nic.set_domain(pid, domain);
+            }
+        }
+        nic
+    }
+    fn copied(config: &ExanetConfig) -> Bytes {
+        config.short_limit
+    }
+    fn order(departure: Departure<Header>) -> Order<Header> {
+        match departure.header {
+            Header::Received(_) => Order::Acknowledgement(departure),
+            _ => Order::Message(departure),
+        }
+    }
+    fn heard(notice: ExanetNotice<Header>) -> Heard {
+        match notice {
+            ExanetNotice::Read(token) => Heard::Read(token),
+            ExanetNotice::Done(token) => Heard::Done(token),
+            ExanetNotice::Begun(name, header) => Heard::Begun(name, header),
+            ExanetNotice::Ended(name, header) => Heard::Ended(name, header),
+            ExanetNotice::Arrived(header) => Heard::Arrived(header),
+            ExanetNotice::Denied(token, own, found) => Heard::Denied(token, own, found),
+            ExanetNotice::Reduced(process, ticket) => Heard::Reduced(process, ticket),
+        }
+    }
+    fn reduce(block: Block) -> Option<Order<Header>> {
+        Some(Order::Allreduce(block))
+    }
+    fn waiting_vectors(&self) -> u64 {
+        self.waiting_vectors()
+    }
+    fn troubles(&self) -> Troubles {
+        self.troubles()
     }
 }
 

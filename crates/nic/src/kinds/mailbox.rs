@@ -5,10 +5,12 @@ use std::collections::VecDeque;
 use narrows_units::{ByteRate, Bytes, PortId, SimTime};
 use serde::{Deserialize, Serialize};
 
+use crate::engine::{Below, Heard, LIBRARY};
 use crate::error::Refusal;
-use crate::kind::Nic;
+use crate::kind::{Directory, Nic, Travels};
 use crate::out::{Departure, Event, Out};
 use crate::pipeline::Server;
+use crate::portals::Header;
 use narrows_matching::CommandError;
 use narrows_portals::Process;
 
@@ -28,10 +30,9 @@ pub struct Envelope<H> {
     message: H,
 }
 
-impl<H> Envelope<H> {
-    /// What is in it.
-    pub fn message(&self) -> &H {
-        &self.message
+impl Travels for Envelope<Header> {
+    fn message(&self) -> Option<&Header> {
+        Some(&self.message)
     }
 }
 
@@ -43,9 +44,6 @@ pub enum MailboxNotice<H> {
     /// This message is there, and its payload with it.
     Arrived(H),
 }
-
-/// Notices of a mailbox are for the library that all processes of a node share, which is none of them.
-pub(crate) const LIBRARY: Process = Process(u32::MAX);
 
 const STORED: Event = Event(0);
 const READ: Event = Event(1);
@@ -120,5 +118,22 @@ impl<H: Copy> Nic for Mailbox<H> {
 
     fn take_refusals(&mut self) -> Vec<Refusal> {
         Vec::new()
+    }
+}
+
+impl Below for Mailbox<Header> {
+    type Config = MailboxConfig;
+
+    fn at(config: &MailboxConfig, _: &Directory, port: PortId) -> Self {
+        Mailbox::new(config.clone(), port)
+    }
+    fn order(departure: Departure<Header>) -> Departure<Header> {
+        departure
+    }
+    fn heard(notice: MailboxNotice<Header>) -> Heard {
+        match notice {
+            MailboxNotice::Stored(token) => Heard::Stored(token),
+            MailboxNotice::Arrived(header) => Heard::Arrived(header),
+        }
     }
 }
