@@ -73,6 +73,31 @@ fn over_time() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+fn case(name: &str) -> String {
+    format!("{}/tests/cases/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The digest of a case on its machine.
+fn digest_of(name: &str, out: &str, more: &[&str]) -> serde_json::Value {
+    let (trace, machine) = (case(&format!("{name}.jsonl")), case(&format!("{name}.toml")));
+    let output = narrows(&[&["replay", &trace, "--machine", &machine, "--ppn", "1", "--out", out], more].concat());
+    assert!(output.status.success(), "{name} {more:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let summary = std::fs::read_to_string(format!("{out}/summary.json")).unwrap();
+    serde_json::from_str::<serde_json::Value>(&summary).unwrap()["digest"].clone()
+}
+
+/// Switches that store packets, in regions: threads and looking at it change nothing.
+#[test]
+fn stored_packets_repeat_on_any_number_of_threads() {
+    let folder = folder("stored");
+    let digest = |more: &[&str]| digest_of("store_and_forward", folder.to_str().unwrap(), more);
+    let first = digest(&[]);
+    for more in [&["--period", "1us"][..], &["--threads", "1"], &["--threads", "2"], &["--threads", "4"], &["--threads", "4"]] {
+        assert_eq!(digest(more), first, "{more:?}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
 fn says_what_to_do() {
     let folder = folder("refuse");

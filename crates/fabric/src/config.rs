@@ -388,6 +388,12 @@ impl NetworkConfig {
         Bytes(self.mtu.0.saturating_add(self.header.0))
     }
 
+    /// Wire bytes of the smallest packet that there can be: a header, an acknowledgement or a control packet.
+    pub(crate) fn least_packet(&self) -> Bytes {
+        let control = self.congestions().filter_map(|congestion| congestion.control_packet());
+        control.chain(self.reliability.map(|reliability| reliability.ack)).fold(self.header, Bytes::min)
+    }
+
     /// The links of a topology, by [`narrows_topology::Link::speed`].
     pub fn links(&self, topology: &Topology) -> Vec<LinkConfig> {
         let own = topology.speeds().iter().map(|speed| {

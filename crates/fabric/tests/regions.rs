@@ -7,8 +7,8 @@ mod common;
 use common::{message, round_numbers};
 use narrows_fabric::parallel::{Agent, Context, Fabric, Plane, Processes, along_groups, regions};
 use narrows_fabric::{
-    Arbitration, Arrival, Derived, FlowControl, Forwarding, LinkConfig, LogGpConfig, NetworkConfig, NetworkKind, Observer, PauseConfig,
-    Queueing, Statistics, Transfer, TransferId,
+    Arbitration, Arrival, Checks, Congestion, Delivery, Derived, FlowControl, Forwarding, LinkConfig, LogGpConfig, NetworkConfig,
+    NetworkKind, Observer, PauseConfig, Queueing, Reliability, Statistics, Transfer, TransferId,
 };
 use narrows_topology::{FatTree, RoutingKind, Topology, graph_file};
 use narrows_units::{ByteRate, Bytes, SimTime};
@@ -84,13 +84,15 @@ prop_compose! {
 prop_compose! {
     fn config()(
         adaptive: bool, buffer_packets in 1u64..6, pcie in 2u64..30, switch_rate in prop_oneof![Just(10u64), 5u64..30],
-        arbitration in 0u8..6, strict in prop_oneof![Just(0u16), 0u16..16], store: bool, fifo: bool, speedup in 0u32..3, pause in 0u8..3, host_latency in 1u64..400
+        arbitration in 0u8..6, strict in prop_oneof![Just(0u16), 0u16..16], store: bool, fifo: bool, speedup in 0u32..3, pause in 0u8..3, host_latency in 1u64..400,
+        latencies in prop_oneof![Just((150, 100)), (1u64..150, 0u64..100)]
     ) -> NetworkConfig {
         let packet = 1040;
         NetworkConfig {
             host_link: LinkConfig { rate: ByteRate(10_000_000_000), latency: SimTime::from_ns(host_latency) },
             routing: if adaptive { RoutingKind::Adaptive } else { RoutingKind::DModK },
-            switch_link: LinkConfig { rate: ByteRate(switch_rate * 1_000_000_000), latency: SimTime::from_ns(150) },
+            switch_link: LinkConfig { rate: ByteRate(switch_rate * 1_000_000_000), latency: SimTime::from_ns(latencies.0) },
+            switch_latency: SimTime::from_ns(latencies.1),
             pcie_rate: ByteRate(pcie * 1_000_000_000),
             buffer_per_channel: Bytes(match pause { 0 => buffer_packets * packet, _ => 12 * packet }),
             arbitration: match arbitration {
@@ -365,6 +367,54 @@ fn leaves_are_regions_of_the_loggp_network() {
     fabric.run_until(SimTime::from_us(1_000), 1);
     // The message, its arrival with the answer, and the arrival of that.
     assert_eq!((fabric.windows(), fabric.events()), (3, 3));
+}
+
+/// Switches store long packets, and then the first short one comes, which is over a link long before a long one is:
+/// windows are no longer than its way. An acknowledgement is still shorter than a header.
+#[test]
+fn the_first_short_packet_comes_in_time_where_packets_are_stored() {
+    let topology = FatTree::k_ary_n_tree(4, 2).unwrap().build();
+    let stored = |rate: u64| {
+        let link = LinkConfig { rate: ByteRate(rate), latency: SimTime::from_ns(10) };
+        NetworkConfig {
+            host_link: link,
+            switch_link: link,
+            mtu: Bytes(8000),
+            buffer_per_channel: Bytes(16 * 8040),
+            forwarding: Forwarding::StoreAndForward,
+            ..round_numbers(NetworkKind::Packet)
+        }
+    };
+    let reliability = Reliability {
+        window: 64,
+        room: 0,
+        timeout: SimTime::from_us(10_000),
+        retries: 7,
+        ack: Bytes(8),
+        delivery: Delivery::Ordered,
+        unordered: 0,
+        flows: 0,
+        checks: Checks::default(),
+        congestion: Congestion::None,
+    };
+    let plain = stored(10_000_000_000);
+    let acknowledged = NetworkConfig { reliability: Some(reliability), ..stored(100_000_000) };
+    // From two leaves to the others, through all spines; the short one to nodes that get long ones, too.
+    let long = |index: u32, payload: u64| (SimTime::from_ns(u64::from(index) * 37), message(index, index, 8 + index * 3 % 8, payload));
+    for turn in 0..150 {
+        let longs = |payload: u64| (0..8).map(move |index| long(index, payload));
+        let short = (SimTime::from_ns(1_000 + 53 * u64::from(turn)), message(8, 8 + turn % 8, 8 + (turn + 4) % 8, 0));
+        let lists =
+            [(&plain, longs(60_000).chain([short]).collect::<Vec<_>>()), (&acknowledged, longs(9_000 + 7 * u64::from(turn)).collect())];
+        for (config, list) in lists {
+            let whole = run(config, &topology, vec![0; topology.switches() as usize], &list, 1, None);
+            assert_eq!((whole.arrived, whole.live), (2 * list.len() as u64, 0));
+            for (threads, step) in [(1, None), (2, None), (4, Some(SimTime::from_us(1)))] {
+                let apart = run(config, &topology, (0..topology.switches()).collect(), &list, threads, step);
+                assert_eq!(apart, whole, "turn {turn}, {threads} threads, {step:?}");
+            }
+        }
+    }
 }
 
 /// There must be something to do for each of them.

@@ -30,7 +30,17 @@ pub enum Congestion {
 impl Congestion {
     /// Its control packets have a virtual network of their own, which comes before all others.
     pub fn has_control_packets(&self) -> bool {
-        matches!(self, Congestion::Acc(_) | Congestion::Dcqcn(_) | Congestion::Sperc(_))
+        self.control_packet().is_some()
+    }
+
+    /// One of them on the wire.
+    pub(crate) fn control_packet(&self) -> Option<Bytes> {
+        match self {
+            Congestion::Acc(acc) => Some(acc.packet),
+            Congestion::Dcqcn(dcqcn) => Some(dcqcn.packet),
+            Congestion::Sperc(sperc) => Some(sperc.packet),
+            Congestion::None | Congestion::Throttle(_) | Congestion::Swift(_) | Congestion::Nscc(_) | Congestion::Hpcc(_) => None,
+        }
     }
 }
 

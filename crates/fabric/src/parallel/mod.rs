@@ -259,8 +259,8 @@ impl<A: Agent> Fabric<A> {
             planes.into_iter().map(|Plane { topology, region_of, hosts, .. }| Layout::new(topology, region_of, hosts, regions)).collect();
         let ahead = |layouts: &[Layout]| Lookahead::new(configs.iter().copied().zip(layouts));
         let mut lookahead = ahead(&layouts);
-        let header = configs.iter().map(|config| config.header.0 as u32).min().expect("a machine has a network");
-        if lookahead.with(header) == 0 || configs.iter().any(|config| config.kind == NetworkKind::Flow) {
+        let least = configs.iter().map(|config| config.least_packet().0 as u32).min().expect("a machine has a network");
+        if lookahead.with(least) == 0 || configs.iter().any(|config| config.kind == NetworkKind::Flow) {
             layouts = layouts.into_iter().map(|layout| Layout::whole(layout.topology)).collect();
             lookahead = ahead(&layouts);
         }

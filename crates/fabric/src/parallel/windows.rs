@@ -30,8 +30,6 @@ struct OfNetwork {
     links: Vec<Between>,
     /// Times on the fastest link of all.
     fastest: Timer,
-    /// Stores and forwards.
-    whole: bool,
     /// Beyond this nothing goes.
     most: u64,
 }
@@ -40,10 +38,8 @@ struct OfNetwork {
 #[derive(Clone, Copy, Debug)]
 struct Between {
     latency: u64,
-    /// Until the head of a packet asks for an output; `None`: they lead to hosts.
+    /// Until the smallest packet that there can be asks for an output; `None`: they lead to hosts.
     pipeline: Option<u64>,
-    /// Times on the wire.
-    wire: Timer,
 }
 
 impl Lookahead {
@@ -62,7 +58,7 @@ impl OfNetwork {
         let costs = Costs::new(config, &layout.topology);
         if config.kind == NetworkKind::LogGp {
             let fastest = *costs.host_wire();
-            return OfNetwork { links: Vec::new(), fastest, whole: false, most: crate::loggp::lookahead(config, layout) };
+            return OfNetwork { links: Vec::new(), fastest, most: crate::loggp::lookahead(config, layout) };
         }
         let mut most = NEVER;
         let between = layout.topology.links().iter().filter(|link| layout.home(link.from) != layout.home(link.to));
@@ -70,10 +66,11 @@ impl OfNetwork {
         // Over any of them a packet may leave the switch that it has come to.
         let all: BTreeSet<u16> = layout.topology.links().iter().map(|link| link.speed).collect();
         let fastest = all.iter().map(|&speed| *costs.wire(speed)).min_by_key(|timer| timer.time(1 << 20)).unwrap_or(*costs.wire(0));
+        let least = config.least_packet().0 as u32;
+        let whole = |speed| if config.forwarding == Forwarding::StoreAndForward { costs.wire(speed).time(least) } else { 0 };
         let kind = |&(speed, to_host): &(u16, bool)| Between {
             latency: costs.link(speed).latency.as_ps(),
-            pipeline: (!to_host).then_some(costs.switch_latency),
-            wire: *costs.wire(speed),
+            pipeline: (!to_host).then(|| costs.switch_latency + whole(speed)),
         };
         let links = kinds.iter().map(kind).collect();
         if let FlowControl::Pause(pause) = &config.flow_control
@@ -84,18 +81,16 @@ impl OfNetwork {
                 most = most.min(costs.link(speed).latency.as_ps() + costs.wire(speed).time(pause.frame.0 as u32));
             }
         }
-        OfNetwork { links, fastest, whole: config.forwarding == Forwarding::StoreAndForward, most }
+        OfNetwork { links, fastest, most }
     }
 
     /// `least`: no packet that has come over such a link so far was smaller. The head of a packet asks for an output
-    /// after the link and the switch's pipeline, and is at a host after the link; credits are back after the time of
-    /// the packet on the link that it goes on with, and the link. A smaller one that is injected meanwhile has to come
-    /// over such a link before there are credits to give back for it.
+    /// after the link and the switch's pipeline (of a stored one, after its time on the link, too: any may come, so
+    /// that is the smallest that there can be), and is at a host after the link. Credits are back after the time of the
+    /// packet on the link that it goes on with, and the link; no packet gives credits back in the window in which it
+    /// sets out, as it comes over the link after the end of that.
     fn with(&self, least: u32) -> u64 {
-        let link = |between: &Between| {
-            let whole = if self.whole { between.wire.time(least) } else { 0 };
-            between.latency + between.pipeline.map_or(0, |pipeline| self.fastest.time(least).min(pipeline + whole))
-        };
+        let link = |between: &Between| between.latency + between.pipeline.map_or(0, |pipeline| self.fastest.time(least).min(pipeline));
         self.links.iter().map(link).min().unwrap_or(NEVER).min(self.most)
     }
 }
@@ -283,7 +278,9 @@ pub(super) fn run_part<A: Agent>(part: &mut Part<A>, boxes: &[Mutex<Mailbox<A::L
     part.open();
     part.fetch(until);
     part.run(until, most);
-    let next = part.effects.queue.peek().map_or(NEVER, |(at, _)| at).min(part.effects.sent);
+    let sent = part.effects.sent;
+    assert!(sent >= until, "region {} sends at {} ps what others need before {until} ps: the lookahead is too long", part.number, sent);
+    let next = part.effects.queue.peek().map_or(NEVER, |(at, _)| at).min(sent);
     let models = part.planes.all().map(|model| if let Model::Packet(region) = model { region.least_wire() } else { u32::MAX });
     let least = models.min().unwrap_or(u32::MAX);
     post(part, boxes);
