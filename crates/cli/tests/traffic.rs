@@ -41,6 +41,19 @@ fn swept(name: &str, arguments: &[&str]) -> Value {
     summary
 }
 
+/// Flows that drain before their heads are there, as they take several links at once.
+#[test]
+fn spread_flows_run_to_the_end() {
+    let case = |name: &str| format!("{}/tests/cases/flow_slots.{name}", env!("CARGO_MANIFEST_DIR"));
+    let flows = case("csv");
+    let tree = ["children=[8,2]", "parents=[1,4]", "parallel=[1,1]", "kind=pgft"].map(|key| format!("topology.{key}"));
+    let mut arguments = vec!["flows", &flows, "--machine", "ib-ndr", "--network", "flow", "--nodes", "16"];
+    tree.iter().for_each(|key| arguments.extend(["--set", key]));
+    arguments.extend(["--set", "link.switch.bandwidth=10GB/s"]);
+    swept("spread-list", &arguments);
+    swept("spread-uniform", &["uniform", "--machine", &case("toml"), "--size", "9000B", "--load", "0.05"]);
+}
+
 #[test]
 fn a_sweep_leaves_its_points_behind() {
     let out = folder("sweep");

@@ -10,10 +10,12 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// Largest transfer: 1 TiB. Its time fits 64 bits of picoseconds at the lowest rate that a configuration may have.
 pub const MAX_PAYLOAD: u64 = 1 << 40;
 
-/// A transfer in flight. Its slot is free again when all of it is at its target and its source is done.
+/// A transfer in flight. Its slot is free again when no event names it any more: its head and all of it are at its
+/// target, in whichever order, and its source is done.
 #[derive(Clone, Debug)]
 struct Flight {
     transfer: Transfer,
+    head: bool,
     arrived: bool,
     source_done: bool,
 }
@@ -59,7 +61,7 @@ impl Flights {
         self.statistics.transfers += 1;
         self.statistics.bytes += transfer.payload.0;
         let source_done = !transfer.source_dma || transfer.payload.0 == 0;
-        let slot = self.slots.insert(Flight { transfer, arrived: false, source_done });
+        let slot = self.slots.insert(Flight { transfer, head: false, arrived: false, source_done });
         if source_done {
             out.notice(Notice::SourceDone(transfer.id));
         }
@@ -116,7 +118,10 @@ impl Flights {
     }
 
     fn head(&mut self, slot: u32, out: &mut impl Out) {
-        out.notice(Notice::HeadArrived(self.slots.at(slot).transfer.id));
+        let flight = self.slots.at_mut(slot);
+        flight.head = true;
+        out.notice(Notice::HeadArrived(flight.transfer.id));
+        self.close_if_over(slot);
     }
 
     fn tail(&mut self, slot: u32, out: &mut impl Out) {
@@ -129,7 +134,7 @@ impl Flights {
     #[inline]
     fn close_if_over(&mut self, slot: u32) {
         let flight = self.slots.at(slot);
-        if flight.arrived && flight.source_done {
+        if flight.head && flight.arrived && flight.source_done {
             self.slots.remove(slot);
         }
     }

@@ -59,6 +59,9 @@ struct Flow {
     /// What is left at `since`, in 10^-12 bytes.
     left: u128,
     since: u64,
+    started: u64,
+    /// So long a single way takes: only what is spread over several links drains earlier.
+    narrowest: u64,
     /// When nothing will be left.
     finish: u64,
     /// The event that counts; others are out of date.
@@ -210,6 +213,7 @@ impl FlowNetwork {
         if transfer.target_dma && self.pcie_limits {
             pass(hosts + transfer.target);
         }
+        flow.narrowest = narrowest;
         flow.fill = alone.tail.as_ps().saturating_sub(narrowest);
         out.schedule(now + alone.head, transfer.source, Event::new(EventKind::Head, slot));
         self.open(now, slot, payload, out);
@@ -221,11 +225,12 @@ impl FlowNetwork {
         let packets = self.costs.packets(payload);
         self.flights.statistics.packets += packets;
         self.flights.statistics.packet_hops += packets * tree.len();
-        let mut copies = Vec::with_capacity(transfers.len());
+        let (mut copies, mut narrowest_of_all) = (Vec::with_capacity(transfers.len()), 0);
         for &transfer in transfers {
             let slot = self.flights.open(transfer, out);
             let Alone { times: alone, narrowest, .. } = self.costs.alone(&self.topology, &transfer);
             copies.push((slot, alone.tail.as_ps().saturating_sub(narrowest)));
+            narrowest_of_all = narrowest.max(narrowest_of_all);
             out.schedule(now + alone.head, source, Event::new(EventKind::Head, slot));
         }
         let slot = copies[0].0;
@@ -244,7 +249,7 @@ impl FlowNetwork {
         if target_dma && *pcie_limits {
             tree.targets().iter().for_each(|target| pass(hosts + target));
         }
-        flow.fill = 0;
+        (flow.narrowest, flow.fill) = (narrowest_of_all, 0);
         flow.copies = copies;
         // A message without payload: its headers count as those of one byte.
         self.open(now, slot, payload.max(1), out);
@@ -290,6 +295,7 @@ impl FlowNetwork {
         flow.link_weight = ((u128::from(wire) << WEIGHT_BITS).div_ceil(u128::from(payload))) as u64;
         flow.left = u128::from(payload) * 1_000_000_000_000;
         flow.since = now.as_ps();
+        flow.started = now.as_ps();
         flow.finish = NEVER;
         flow.event = NEVER;
         flow.bottleneck = NONE;
@@ -398,21 +404,31 @@ impl FlowNetwork {
                 .for_each(|index| self.tell_taken(self.flows[slot as usize].path[index].resource, now));
         }
         self.mark(slot);
-        let copies = std::mem::take(&mut self.flows[slot as usize].copies);
+        let flow = &mut self.flows[slot as usize];
+        let copies = std::mem::take(&mut flow.copies);
+        let spread = (now.as_ps() - flow.started < flow.narrowest).then_some(flow.started);
         if copies.is_empty() {
-            self.drained(now, slot, self.flows[slot as usize].fill, out);
+            let fill = flow.fill;
+            self.drained(now, slot, fill, spread, out);
         }
-        copies.iter().for_each(|&(slot, fill)| self.drained(now, slot, fill, out));
+        copies.iter().for_each(|&(slot, fill)| self.drained(now, slot, fill, spread, out));
         self.solve_later(now, out);
     }
 
-    /// The last byte of a transfer has left its source and will be through after `fill`.
-    fn drained(&mut self, now: SimTime, slot: u32, fill: u64, out: &mut impl Out) {
-        let &Transfer { source_dma, source, payload, .. } = self.flights.transfer(slot);
+    /// The last byte of a transfer has left its source and will be through after `fill`. `spread`: it took several
+    /// links at once, since then; but a packet takes one of them.
+    fn drained(&mut self, now: SimTime, slot: u32, fill: u64, spread: Option<u64>, out: &mut impl Out) {
+        let transfer = *self.flights.transfer(slot);
+        let Transfer { source_dma, source, payload, .. } = transfer;
+        let mut through = now.as_ps() + fill;
+        if let Some(started) = spread {
+            let packet = Transfer { payload: payload.min(Bytes(u64::from(self.costs.mtu))), ..transfer };
+            through = through.max(started + self.costs.alone(&self.topology, &packet).times.tail.as_ps());
+        }
         if source_dma && payload.0 > 0 {
             self.flights.source_done(slot, out);
         }
-        out.schedule(SimTime(now.as_ps() + fill), source, Event::new(EventKind::Tail, slot));
+        out.schedule(SimTime(through), source, Event::new(EventKind::Tail, slot));
     }
 
     /// Puts a flow among those to be solved.

@@ -16,7 +16,7 @@ struct Slot {
     arrival: Arrival,
     /// The agent is notifications when the source is done.
     tells: bool,
-    /// Of the notices of source and tail: those to come.
+    /// Of the notices of source, head and tail: those to come.
     open: u8,
 }
 
@@ -82,7 +82,7 @@ impl Whole {
     fn slot(&mut self, now: SimTime, transfer: Transfer, tells: bool) -> Transfer {
         let Transfer { id, source, target, virtual_network, payload, .. } = transfer;
         let arrival = Arrival { id, source, target, virtual_network, payload, started: now };
-        let index = self.slots.insert(Slot { arrival, tells, open: 2 });
+        let index = self.slots.insert(Slot { arrival, tells, open: 3 });
         Transfer { id: TransferId(index), ..transfer }
     }
 
@@ -116,7 +116,7 @@ impl Whole {
                 Notice::HeadArrived(_) => effects.head(&slot.arrival),
                 Notice::TailArrived(_) => effects.tail(&slot.arrival),
             }
-            slot.open -= u8::from(!matches!(notice, Notice::HeadArrived(_)));
+            slot.open -= 1;
             if slot.open == 0 {
                 self.slots.remove(id.0);
             }

@@ -5,8 +5,8 @@
 
 mod common;
 
-use common::{driver, message, round_numbers};
-use narrows_fabric::{FlowConfig, NetworkConfig, NetworkKind, Notice, Transfer};
+use common::{driver, message, round_numbers, times};
+use narrows_fabric::{FlowConfig, LinkConfig, NetworkConfig, NetworkKind, Notice, Transfer};
 use narrows_port::Driver;
 use narrows_topology::{FatTree, RouteState, Routing, RoutingKind, RoutingOptions};
 use narrows_units::{ByteRate, Bytes, SimTime};
@@ -179,5 +179,34 @@ proptest! {
         // At least the long ones were there to be checked.
         let long = list.iter().filter(|(_, t)| t.source != t.target && t.payload.0 > 1000).count();
         prop_assert!(checked >= long);
+    }
+}
+
+/// A flow over four slow links at once drains before its head would be there if it took one of them. Nothing of it is
+/// there before a packet can be, and who has its number is told of head and tail once, in this order, whoever has had
+/// the number before.
+#[test]
+fn a_spread_flow_is_not_through_before_its_first_packet() {
+    let tree = FatTree::pgft(&[8, 2], &[1, 4], &[1, 1]).unwrap();
+    for latency in [1_000, 150, 10] {
+        let config = NetworkConfig {
+            switch_link: LinkConfig { rate: ByteRate(1_000_000_000), latency: SimTime::from_ns(latency) },
+            ..config(NetworkKind::Flow, true, 16, 20)
+        };
+        let mut driver = driver(&config, &tree);
+        let list: Vec<(SimTime, Transfer)> = (0..64)
+            .map(|index| {
+                let payload = 1_001 + u64::from(index) * 211 % 3_000;
+                (SimTime::from_ns(u64::from(index) * 1_700), message(index, index % 16, (index + 8) % 16, payload))
+            })
+            .collect();
+        drive(&mut driver, &list, |_| {});
+        assert_eq!(driver.in_flight(), 0);
+        let transfers: Vec<Transfer> = list.iter().map(|entry| entry.1).collect();
+        for ((start, transfer), [_, head, tail]) in list.iter().zip(times(driver.notices(), &transfers)) {
+            let packet = driver.zero_load(&Transfer { payload: Bytes(1_000), ..*transfer });
+            assert_eq!(head, *start + packet.head, "{latency} ns: {transfer:?}");
+            assert!(tail >= *start + packet.tail && packet.tail > packet.head, "{latency} ns: {transfer:?}, head {head}, tail {tail}");
+        }
     }
 }
