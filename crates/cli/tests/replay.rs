@@ -98,6 +98,16 @@ fn stored_packets_repeat_on_any_number_of_threads() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// Of two messages that leave at one picosecond the first one matches first.
+#[test]
+fn messages_of_one_picosecond_match_in_order() {
+    let folder = folder("tie");
+    for network in ["packet", "flow"] {
+        digest_of("tie", folder.to_str().unwrap(), &["--network", network]);
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
 fn says_what_to_do() {
     let folder = folder("refuse");

@@ -325,6 +325,24 @@ fn responses_have_a_pipeline_of_their_own() {
     assert!(response < 20, "the response does not wait for 50 puts: it was transfer {response}");
 }
 
+/// A get has the pipeline until the second put is in the NIC, and puts take none of its time: the first one, which has
+/// waited for the pipeline, is before the second one, whose command is there at the same time.
+#[test]
+fn a_put_does_not_pass_one_that_the_pipeline_takes_at_the_same_time() {
+    let command = stages(&sim()).command() - config().pcie_latency;
+    let mut sim = Sim::ready(NicConfig { put_occupancy: SimTime::ZERO, get_occupancy: command * 2, ..config() }, 2, 1, 0);
+    sim.append(1, entry(0, 0, 4096));
+    sim.run();
+    sim.world.transfers.clear();
+    sim.get(0, 1, 0, local(0), 4);
+    sim.put(0, 1, 0, 8, AckRequest::None);
+    sim.put(0, 1, 0, 16, AckRequest::None);
+    sim.run();
+    let puts: Vec<u64> = sim.world.requests().map(|(_, transfer)| transfer.payload.0).collect();
+    assert_eq!(puts, [0, 8, 16]);
+    sim.check_idle();
+}
+
 #[test]
 fn nothing_happens_before_the_lookahead() {
     let mut sim = sim();

@@ -35,10 +35,15 @@ fn run(name: &str, set: &[&str], ranks: u32, ppn: u32, program: &Recorded) -> Re
 /// The first of them sends all without waiting, the other one has received room for exactly these. Sizes differ: when
 /// two are exchanged, one does not fit.
 fn all_at_once(sizes: &[u64]) -> Recorded {
-    let mut program = Recorded::new(2, Communicators::world(2), Order::Graph);
+    all_at_once_of(2, 1, sizes)
+}
+
+/// The same from rank 0 to rank `to` of so many.
+fn all_at_once_of(ranks: u32, to: u32, sizes: &[u64]) -> Recorded {
+    let mut program = Recorded::new(ranks, Communicators::world(ranks), Order::Graph);
     for &bytes in sizes {
-        program.push(0, Operation::new(Kind::Send { to: 1, bytes, tag: 0 }), &[]);
-        program.push(1, Operation::new(Kind::Receive { from: Some(0), bytes, tag: Some(0) }), &[]);
+        program.push(0, Operation::new(Kind::Send { to, bytes, tag: 0 }), &[]);
+        program.push(to, Operation::new(Kind::Receive { from: Some(0), bytes, tag: Some(0) }), &[]);
     }
     program
 }
@@ -154,5 +159,60 @@ proptest! {
         }
         let outcome = run(name, &set, RANKS, ppn, &program);
         prop_assert!(outcome.as_ref().is_ok_and(|outcome| outcome.failure.is_none()), "{} {:?}: {:?}", name, set, outcome.err());
+    }
+}
+
+/// A machine on which much happens at one picosecond: PCIe takes no time but its latency, and all times are multiples
+/// of 100 ns, some of them zero.
+fn all_multiples(times: &[u64; 10]) -> Vec<String> {
+    let keys = [
+        "software.post",
+        "node.pcie.latency",
+        "nic.dma_latency",
+        "nic.put_occupancy",
+        "nic.get_occupancy",
+        "nic.response_occupancy",
+        "nic.ack_occupancy",
+        "nic.match_base",
+        "nic.match_per_entry",
+        "switch.latency",
+    ];
+    let least = |key: &str| u64::from(key == "node.pcie.latency");
+    let mut set: Vec<String> = keys.iter().zip(times).map(|(key, &times)| format!("{key}={} ns", 100 * times.max(least(key)))).collect();
+    set.push(String::from("nic.pcie.detail=latency"));
+    set
+}
+
+/// A rank sends a short message, which is read by DMA, and one that is announced by nothing but a header, which starts
+/// at the picosecond at which the read one does.
+#[test]
+fn a_header_waits_for_the_read_message_that_starts_at_the_same_time() {
+    let machine = ["message.eager_limit=512 B", "message.inject_limit=0 B", "network.mtu=64 B"];
+    for network in ["network.kind=packet", "network.kind=flow"] {
+        // Put and get take 100 ns of the pipeline, so does the software; PCIe and DMA 100 ns each.
+        let times = all_multiples(&[1, 1, 1, 1, 1, 1, 1, 0, 0, 1]);
+        let set: Vec<&str> = machine.into_iter().chain([network]).chain(times.iter().map(String::as_str)).collect();
+        let outcome = run("ib-qdr", &set, 4, 1, &all_at_once_of(4, 2, &[100, 4097]));
+        assert_eq!(outcome.unwrap().failure, None, "{network}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// The same with any such times: the order hangs on no tie.
+    #[test]
+    fn ties_change_no_order(
+        times in prop::array::uniform10(0u64..4), name in prop::sample::select(vec!["ib-qdr", "bxi-v2"]), flow: bool, put: bool, ppn in 1u32..3,
+        sizes in prop::collection::vec(prop_oneof![Just(0u64), 1u64..64, 64u64..512, 512u64..9_000], 2..8)
+    ) {
+        let sizes: Vec<u64> = (0..).zip(&sizes).map(|(place, size)| size * 8 + place).collect();
+        let mut set = vec!["message.eager_limit=4 KiB", "message.inject_limit=0 B", "network.mtu=64 B"];
+        set.push(if flow { "network.kind=flow" } else { "network.kind=packet" });
+        set.push(if put { "message.rendezvous=put" } else { "message.rendezvous=get" });
+        let times = all_multiples(&times);
+        set.extend(times.iter().map(String::as_str));
+        let outcome = run(name, &set, 4, ppn, &all_at_once_of(4, 2, &sizes));
+        prop_assert!(outcome.as_ref().is_ok_and(|outcome| outcome.failure.is_none()), "{} {:?} {:?}: {:?}", name, set, sizes, outcome.err());
     }
 }

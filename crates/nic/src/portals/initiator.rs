@@ -4,7 +4,7 @@ use narrows_portals::{AckRequest, Event as FullEvent, EventKind, FailType, List,
 use narrows_units::{Bytes, PortId, SimTime};
 
 use super::message::{Accepted, AtomicPart, Beside, Bridged, Due, Handle, Header, Outgoing, Received, Request, Response, Role, Source};
-use super::{COMPUTE_REQUEST, COMPUTE_RESPONSE, Engine, Port, Portals, interface, role_of, token};
+use super::{COMPUTE_REQUEST, COMPUTE_RESPONSE, Engine, Port, Portals, Starting, interface, role_of, token};
 use crate::config::{NicConfig, Transmit};
 use crate::error::Denied;
 use crate::out::{Departure, Out};
@@ -216,7 +216,10 @@ impl Portals {
             return self.send_next(now, role, out);
         }
         let at = self.engine.stages.transmit[role.index()].begin(now, self.occupancy(message, role));
-        if at > now {
+        // A pipeline that is busy for no time may have one at this very time whose event comes after this one.
+        let before = &mut self.engine.transmitting[role.index()];
+        if at > now || *before > 0 {
+            *before += 1;
             out.schedule(at, self.port, Due::Transmit(message, role).encode());
         } else {
             self.read(now, message, role, out);
@@ -273,24 +276,36 @@ impl Portals {
         if self.reads(message, role) {
             at = self.engine.stages.read(now, &self.common.config, &self.common.durations);
         }
+        let mut waits = at > now;
         if role == Role::Request {
             let this = self.outgoing.at(message);
             let starting = &mut self.locals[this.process as usize].starting;
-            starting.retain(|&(_, start)| start > now);
-            at = starting.iter().filter(|&&(of, _)| of == this.target).fold(at, |at, &(_, start)| at.max(start));
-            if at > now {
-                starting.push((this.target, at));
+            // One whose start is due at this very time has not started: that event may come after this one.
+            for before in starting.iter().filter(|before| before.target == this.target) {
+                (at, waits) = (at.max(before.at), true);
+            }
+            if waits {
+                starting.push(Starting { target: this.target, at, message });
             }
         }
-        if at > now {
+        if waits {
             out.schedule(at, self.port, Due::Start(message, role).encode());
         } else {
             self.start(now, message, role, out);
         }
     }
 
+    /// The time has come that [`Portals::read`] gave a message.
+    pub(super) fn start_due(&mut self, now: SimTime, message: u32, role: Role, out: &mut impl Out<Portals>) {
+        if role == Role::Request {
+            let process = self.outgoing.at(message).process;
+            self.locals[process as usize].starting.retain(|starting| starting.message != message);
+        }
+        self.start(now, message, role, out);
+    }
+
     /// The message starts on the network.
-    pub(super) fn start(&mut self, now: SimTime, message: u32, role: Role, out: &mut impl Out<Portals>) {
+    fn start(&mut self, now: SimTime, message: u32, role: Role, out: &mut impl Out<Portals>) {
         match role {
             Role::Request => self.start_request(now, message, out),
             Role::Response => self.start_response(now, message, out),

@@ -60,6 +60,8 @@ struct Engine {
     /// With [`Transmit::OneByOne`]: messages that wait for a pipeline, and which pipelines have one.
     queued: [VecDeque<u32>; 2],
     sending: [bool; 2],
+    /// By pipeline: messages that it takes later.
+    transmitting: [u32; 2],
     statistics: Statistics,
 }
 
@@ -78,9 +80,18 @@ struct Local {
     place: ProcessId,
     process: Process,
     user: u32,
-    /// Requests that start later because of a DMA read: (target, start). Keeps what one process sends to another in
-    /// order although only some of it is read by DMA.
-    starting: Vec<(ProcessId, SimTime)>,
+    /// Requests that start later because of a DMA read, until they do. Keeps what one process sends to another in order
+    /// although only some of it is read by DMA.
+    starting: Vec<Starting>,
+}
+
+/// A request whose start has been scheduled.
+#[derive(Clone, Copy, Debug)]
+struct Starting {
+    target: ProcessId,
+    at: SimTime,
+    /// The slot of the initiator's half.
+    message: u32,
 }
 
 /// What all NICs of a kind have in common.
@@ -602,9 +613,12 @@ impl Nic for Portals {
                     written.deliver(out);
                 }
             }
-            Due::Transmit(message, role) => self.read(now, message, role, out),
+            Due::Transmit(message, role) => {
+                self.engine.transmitting[role.index()] -= 1;
+                self.read(now, message, role, out);
+            }
             Due::Sent(role) => self.sent_one(now, role, out),
-            Due::Start(message, role) => self.start(now, message, role, out),
+            Due::Start(message, role) => self.start_due(now, message, role, out),
             Due::Landed(message, Role::Request) => self.landed(now, message, out),
             Due::Landed(message, Role::Response) => self.answered(now, message, out),
             Due::Retry(process, pt) => self.retry(now, process, pt, out),
