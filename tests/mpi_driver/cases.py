@@ -351,6 +351,8 @@ def cases(programs: int = 400) -> list[Case]:
         Case("stream_stderr", "stream.c", ("stderr",), ranks=(2,), verify=pass_through),
         Case("stream_environment", "stream.c", ("environment", "NARROWS_TESTS_WORD"), ranks=(2,)),
         Case("hello_cpp", "hello.cpp"),
+        # No rank can make the file shorter that all share.
+        Case("scribble_cut", "scribble.c", ("cut",), ranks=(4,), runners=narrows, expected=lambda n: "done\n"),
         *[
             Case(f"oneccl_{transport}_{compute}", "oneccl.cpp", mpis=("intel",), ranks=(2, 4), options=("--nodes", "2", "--compute", compute),
                  runners=narrows, timeout=120, environment={"CCL_ATL_TRANSPORT": transport}, expected=lambda n: f"oneccl: ranks={n} checks={11 * n} ok",

@@ -59,7 +59,8 @@ int main(int argc, char **argv)
     return 127;
 }
 """
-TROUBLES = ("trouble_provider", "trouble_process_vm", "trouble_domains", "trouble_shm_full")
+SCRIBBLES = {"everywhere": r"rank 1 on \S+ was killed by SIGSEGV", **dict.fromkeys(["ff", "00", "17"], r"rank 1 on \S+ has written over the memory")}
+TROUBLES = ("trouble_provider", "trouble_process_vm", "trouble_domains", *(f"trouble_scribble_{how}" for how in SCRIBBLES), "trouble_scribble_words", "trouble_shm_full")
 NEW_SHM = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=64k tmpfs /dev/shm && exec "$@"', "sh"]
 
 
@@ -85,7 +86,20 @@ def troubles(tests: Tests, mpi: Mpi) -> list[tuple[str, Callable[[], None]]]:
     def trouble(command: list[str], *says: str) -> Callable[[], None]:
         return refusal(tests, mpi, command, *says, lines=200)
 
+    scribble = [str(tests.narrows), "run", "-n", "4", "--machine", tests.options.machine, "--compute", "none", "--timeout", "10", "--", tests.built(mpi, "scribble.c")]
+
+    def words() -> None:
+        """Whatever a rank does to what it shares with the simulator, the simulator lives on and ends the run."""
+        for seed in ("2", "5", "13"):
+            outcome = run([*scribble, "words", seed], timeout=60, environment=mpi.environment, leftovers_of=mpi.name)
+            tests.keep_log(f"scribble-{seed}", outcome)
+            shutil.rmtree(outcome.folder, ignore_errors=True)
+            if outcome.code is None or outcome.code < 0 or "panicked" in outcome.stderr or outcome.leftovers:
+                raise Failure(f"seed {seed}, exit code {outcome.code}, left behind {outcome.leftovers}: {tail(outcome)}")
+
     found = [
+        *((f"trouble_scribble_{how}", trouble([*scribble, how], says)) for how, says in SCRIBBLES.items()),
+        ("trouble_scribble_words", words),
         ("trouble_provider", trouble([str(folder / "narrows"), *options, hello], r"narrows: .*MPI_Init\b.*provider `narrows`.*FI_LOG_LEVEL")),
         ("trouble_process_vm", trouble([str(forbid), str(tests.narrows), *options, bytes_, "100000", "20"], r"process_vm_readv.* forbidden.*SYS_PTRACE")),
         ("trouble_domains", trouble([str(tests.narrows), *domains, bytes_, "100000", "20"], r"node \d has refused an access of rank \d.* domain 1\b.* address 0x.* domain 2\b|domain 2\b.* address 0x.* domain 1\b")),

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"narrows\0");
 /// Raised with every change of this file or of [`crate::record`].
-pub const VERSION: u32 = 17;
+pub const VERSION: u32 = 18;
 
 /// Simulated time starts here, ps: one second. What ranks do during MPI_Init lies before it.
 pub const EPOCH_PS: u64 = 1_000_000_000_000;
@@ -147,7 +147,10 @@ pub struct Processor {
     pub cores: u32,
 }
 
-/// The start of the file.
+/// Bytes of a page: ranks can write some pages and not others.
+pub const PAGE: usize = 4096;
+
+/// The start of the file. Ranks cannot write its first page.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Header {
@@ -157,14 +160,15 @@ pub struct Header {
     pub version: u32,
     /// Number of ranks.
     pub ranks: u32,
-    /// Offset of the region of rank 0.
-    pub first_region: u64,
     /// Distance between regions.
     pub region_bytes: u64,
     /// The simulator's process.
     pub simulator: u32,
     /// See [`phase`].
     pub phase: AtomicU32,
+    /// The machine.
+    pub settings: Settings,
+    rest: [u8; PAGE - HEADER_FIXED],
     /// Ranks that run; the one that takes it to zero rings the bell.
     pub running: AtomicU32,
     /// The futex that the simulator sleeps on: rung when nobody runs and when somebody wants in, see
@@ -185,9 +189,11 @@ pub struct Header {
     pub instructions: AtomicU64,
     /// Their CPU time meanwhile, ns.
     pub instructions_ns: AtomicU64,
-    /// The machine.
-    pub settings: Settings,
 }
+
+/// Bytes of [`Header`] before `rest`.
+const HEADER_FIXED: usize = 32 + size_of::<Settings>();
+const _: () = assert!(std::mem::offset_of!(Header, running) == PAGE);
 
 /// Descriptors that the threads of a rank can wait at together.
 pub const WATCHED: usize = 64;
@@ -241,12 +247,27 @@ pub struct Written {
     pub time: AtomicU64,
 }
 
-/// The start of a rank's region.
+/// The start of a rank's region. The rank can write all pages of its region but the first one, and those of no other.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct RankHeader {
+    /// Node of the rank, index.
+    pub node: u32,
+    /// Its `nid`.
+    pub nid: u32,
+    /// Its `pid` in Portals' sense.
+    pub ptl_pid: u32,
+    /// Bytes of `host` in use.
+    pub host_length: u32,
+    /// Name of the simulated host.
+    pub host: [u8; 64],
+    /// Of the node.
+    pub processor: Processor,
+    rest: [u8; PAGE - PLACED],
     /// See [`state`]; the futex of the rank.
     pub state: AtomicU32,
+    /// [`MARK`], unless somebody has written over it.
+    pub mark: AtomicU32,
     /// The rank's process: the one that has called MPI_Init or PtlInit.
     pub pid: AtomicU32,
     /// The process that the launcher has started for this rank: the same, or a wrapper that has started it.
@@ -354,18 +375,6 @@ pub struct RankHeader {
     pub calls: AtomicU64,
     /// MPI calls that may block.
     pub blocking_calls: AtomicU64,
-    /// Node of the rank, index.
-    pub node: u32,
-    /// Its `nid`.
-    pub nid: u32,
-    /// Its `pid` in Portals' sense.
-    pub ptl_pid: u32,
-    /// Bytes of `host` in use.
-    pub host_length: u32,
-    /// Name of the simulated host.
-    pub host: [u8; 64],
-    /// Of the node.
-    pub processor: Processor,
     /// Places of `files` in use.
     pub watching: AtomicU32,
     /// Writes to sockets and pipes that the simulator has not looked at; those beyond [`WRITTEN`] have the last place.
@@ -377,6 +386,16 @@ pub struct RankHeader {
     /// Threads that were followed or stopped.
     pub followed: [Followed; FOLLOWED],
 }
+
+/// Bytes of [`RankHeader`] before `rest`.
+const PLACED: usize = 80 + size_of::<Processor>();
+const _: () = assert!(std::mem::offset_of!(RankHeader, state) == PAGE);
+
+/// [`RankHeader::mark`]: no number that a program stores everywhere.
+pub const MARK: u32 = 0x5ca1_ab1e;
+
+/// The latest time that a rank can say, ps: 53 days. Sums with it do not overflow.
+pub const LATEST_PS: u64 = 1 << 62;
 
 /// What the host has decided about the threads of a rank: bits of [`RankHeader::decided`]. Where computing takes no
 /// time, results may not repeat then, if several threads call.
@@ -434,10 +453,14 @@ const fn round_up(bytes: usize, to: usize) -> usize {
 pub const CARDS_AT: usize = round_up(size_of::<Header>(), size_of::<Card>());
 /// Offset of the first region among so many, in whole pages.
 pub const fn first_region(ranks: usize) -> usize {
-    round_up(CARDS_AT + ranks * size_of::<Card>(), 4096)
+    round_up(CARDS_AT + ranks * size_of::<Card>(), PAGE)
+}
+/// Offset of the region of `rank` among so many.
+pub const fn region_at(ranks: u32, rank: u32) -> usize {
+    first_region(ranks as usize) + rank as usize * REGION_BYTES
 }
 /// Offset of the commands in a region.
-pub const COMMANDS_AT: usize = round_up(size_of::<RankHeader>(), 4096);
+pub const COMMANDS_AT: usize = round_up(size_of::<RankHeader>(), PAGE);
 /// Offset of the notices in a region.
 pub const NOTICES_AT: usize = COMMANDS_AT + COMMAND_BYTES;
 /// Bytes of a region.

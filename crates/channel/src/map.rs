@@ -50,10 +50,13 @@ impl From<io::Error> for MappingError {
 }
 
 /// The shared file in memory. Unmapped when dropped.
+///
+/// The simulator believes nothing that a rank can write: how many regions there are and where they lie it knows itself.
 #[derive(Debug)]
 pub struct Mapping {
     base: *mut u8,
     bytes: usize,
+    ranks: u32,
 }
 
 // SAFETY: all shared fields are atomics; the byte areas are handed over by the state words.
@@ -69,12 +72,7 @@ impl Mapping {
     /// [`MappingError::Create`] when the system does not give that much memory.
     pub fn create(ranks: u32, settings: layout::Settings) -> Result<(Mapping, OwnedFd), MappingError> {
         // SAFETY: a constant, terminated name; no other argument is a pointer.
-        let raw = unsafe { libc::memfd_create(c"narrows".as_ptr(), libc::MFD_CLOEXEC) };
-        if raw < 0 {
-            return Err(io::Error::last_os_error().into());
-        }
-        // SAFETY: the descriptor is new and ours.
-        let fd = unsafe { OwnedFd::from_raw_fd(raw) };
+        let fd = memory_file(c"narrows")?;
         let bytes = layout::file_bytes(ranks as usize);
         // SAFETY: plain system calls on our descriptor. Beyond `ulimit -f` the default would be to be killed by
         // SIGXFSZ.
@@ -86,52 +84,77 @@ impl Mapping {
             if code == 0 { Ok(()) } else { Err(error) }
         };
         made.map_err(|error| MappingError::Create { bytes, error })?;
-        let mapping = Mapping::map(fd.as_raw_fd(), bytes).map_err(|error| match error {
-            MappingError::Io(error) => MappingError::Create { bytes, error },
-            other => other,
-        })?;
-        mapping.begin(ranks, settings);
+        seal(&fd)?;
+        let mapping = Mapping::map(fd.as_raw_fd(), bytes, ranks, libc::PROT_READ | libc::PROT_WRITE);
+        let mapping = mapping.map_err(|error| MappingError::Create { bytes, error })?;
+        mapping.begin(settings);
         Ok((mapping, fd))
     }
 
     /// Writes the header of a file that is new.
-    fn begin(&self, ranks: u32, settings: layout::Settings) {
+    fn begin(&self, settings: layout::Settings) {
         let header = self.base.cast::<Header>();
         // SAFETY: the file is zeroed, large enough and not shared with anyone yet.
         unsafe {
             (*header).magic = layout::MAGIC;
             (*header).version = layout::VERSION;
-            (*header).ranks = ranks;
-            (*header).first_region = layout::first_region(ranks as usize) as u64;
+            (*header).ranks = self.ranks;
             (*header).region_bytes = layout::REGION_BYTES as u64;
             (*header).simulator = std::process::id();
             (*header).settings = settings;
         }
     }
 
-    /// Maps the file of a running simulator.
-    pub fn open(path: &Path) -> Result<Mapping, MappingError> {
+    /// Maps the file of a running simulator for `rank`. It can write its own region and the words that all share, and
+    /// read the rest: a program that writes where it should not ends by SIGSEGV.
+    ///
+    /// # Errors
+    /// The file is no channel of this version, or has no such rank.
+    pub fn open(path: &Path, rank: u32) -> Result<Mapping, MappingError> {
         let file = File::options().read(true).write(true).open(path)?;
         let bytes = file.metadata()?.len() as usize;
         if bytes < size_of::<Header>() {
             return Err(MappingError::Foreign);
         }
-        let mapping = Mapping::map(file.as_raw_fd(), bytes)?;
+        let mut mapping = Mapping::map(file.as_raw_fd(), bytes, 0, libc::PROT_READ)?;
         let header = mapping.header();
+        let ranks = header.ranks;
         let fits = header.magic == layout::MAGIC
             && header.version == layout::VERSION
             && header.region_bytes == layout::REGION_BYTES as u64
-            && bytes >= layout::file_bytes(header.ranks as usize);
-        if fits { Ok(mapping) } else { Err(MappingError::Foreign) }
+            && bytes >= layout::file_bytes(ranks as usize);
+        if !fits {
+            return Err(MappingError::Foreign);
+        }
+        if rank >= ranks {
+            return Err(MappingError::NoSuchRank);
+        }
+        mapping.ranks = ranks;
+        mapping.permit(layout::PAGE, layout::first_region(ranks as usize))?;
+        let region = layout::region_at(ranks, rank);
+        mapping.permit(region + layout::PAGE, region + layout::REGION_BYTES)?;
+        Ok(mapping)
     }
 
-    fn map(fd: i32, bytes: usize) -> Result<Mapping, MappingError> {
+    /// This process can write these bytes, which are whole pages of the mapping.
+    fn permit(&self, from: usize, to: usize) -> io::Result<()> {
+        // SAFETY: pages of our own mapping; nobody loses a right.
+        let code = unsafe { libc::mprotect(self.base.add(from).cast(), to - from, libc::PROT_READ | libc::PROT_WRITE) };
+        if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    fn map(fd: i32, bytes: usize, ranks: u32, protection: i32) -> io::Result<Mapping> {
         // SAFETY: a fresh shared mapping of a whole file; the address is the kernel's choice.
-        let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, fd, 0) };
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED, fd, 0) };
         if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error().into());
+            return Err(io::Error::last_os_error());
         }
-        Ok(Mapping { base: base.cast(), bytes })
+        Ok(Mapping { base: base.cast(), bytes, ranks })
+    }
+
+    /// Number of ranks.
+    pub fn ranks(&self) -> u32 {
+        self.ranks
     }
 
     /// The header.
@@ -142,17 +165,17 @@ impl Mapping {
 
     /// The region of `rank`.
     pub fn region(&self, rank: u32) -> Result<Region<'_>, MappingError> {
-        if rank >= self.header().ranks {
+        if rank >= self.ranks {
             return Err(MappingError::NoSuchRank);
         }
-        let at = self.header().first_region as usize + rank as usize * layout::REGION_BYTES;
+        let at = layout::region_at(self.ranks, rank);
         // SAFETY: inside the mapping (sizes were checked).
         Ok(Region { base: unsafe { self.base.add(at) }, mapping: self })
     }
 
     fn card(&self, number: u32) -> Option<&Card> {
         // SAFETY: inside the mapping, aligned to its own size.
-        (number < self.header().ranks).then(|| unsafe { &*self.base.add(layout::CARDS_AT).cast::<Card>().add(number as usize) })
+        (number < self.ranks).then(|| unsafe { &*self.base.add(layout::CARDS_AT).cast::<Card>().add(number as usize) })
     }
 
     /// Somebody has put `value` under `name` into the key-value space of the launcher. Kept for [`Mapping::card_value`]
@@ -206,6 +229,7 @@ impl Mapping {
             (*header).ptl_pid = id.pid;
             (*header).host_length = length as u32;
             (*header).processor = processor;
+            (*header).mark.store(layout::MARK, Ordering::Relaxed);
             (&mut (*header).host)[..length].copy_from_slice(&host.as_bytes()[..length]);
         }
         Ok(())
@@ -219,6 +243,24 @@ impl Drop for Mapping {
             libc::munmap(self.base.cast(), self.bytes);
         }
     }
+}
+
+/// An anonymous file; the descriptor is the only name it has, so it cannot stay behind.
+pub(crate) fn memory_file(name: &std::ffi::CStr) -> io::Result<OwnedFd> {
+    // SAFETY: a terminated name; no other argument is a pointer.
+    let raw = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
+    if raw < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new and ours.
+    Ok(unsafe { OwnedFd::from_raw_fd(raw) })
+}
+
+/// Its size stays: a rank that cut it would end the simulator by SIGBUS.
+pub(crate) fn seal(fd: &OwnedFd) -> io::Result<()> {
+    // SAFETY: a plain system call on our descriptor.
+    let code = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL) };
+    if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// One rank's part of the file.
@@ -305,8 +347,8 @@ mod tests {
             libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
         };
         assert_ne!(base, libc::MAP_FAILED);
-        let mapping = Mapping { base: base.cast(), bytes };
-        mapping.begin(ranks, Settings::default());
+        let mapping = Mapping { base: base.cast(), bytes, ranks };
+        mapping.begin(Settings::default());
         mapping
     }
 
@@ -392,14 +434,42 @@ mod tests {
     fn another_process_maps_the_same_file_and_no_other_one() {
         let (mapping, fd) = Mapping::create(3, Settings { pio_limit: 5, ..Settings::default() }).unwrap();
         let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
-        let other = Mapping::open(Path::new(&path)).unwrap();
-        assert_eq!((other.header().ranks, other.header().settings.pio_limit), (3, 5));
+        let other = Mapping::open(Path::new(&path), 2).unwrap();
+        assert_eq!((other.ranks(), other.header().settings.pio_limit), (3, 5));
         mapping.region(2).unwrap().header().clock.store(11, Ordering::Relaxed);
         assert_eq!(other.region(2).unwrap().sibling(2).unwrap().header().clock.load(Ordering::Relaxed), 11);
-        assert!(matches!(Mapping::open(Path::new("/dev/null")), Err(MappingError::Foreign)));
-        // As long, but of another program.
+        assert!(matches!(Mapping::open(Path::new("/dev/null"), 2), Err(MappingError::Foreign)));
+        assert!(matches!(Mapping::open(Path::new(&path), 3), Err(MappingError::NoSuchRank)));
         let file = File::from(fd);
+        assert!(file.set_len(0).is_err() && file.set_len(1 << 30).is_err(), "its size is sealed");
+        // As long, but of another program.
         std::os::unix::fs::FileExt::write_all_at(&file, b"another", 0).unwrap();
-        assert!(matches!(Mapping::open(Path::new(&path)), Err(MappingError::Foreign)));
+        assert!(matches!(Mapping::open(Path::new(&path), 2), Err(MappingError::Foreign)));
+    }
+
+    /// Pages of `mapping` that this process can write, by what /proc/self/maps says of them.
+    fn writable(mapping: &Mapping) -> Vec<(usize, usize)> {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let range = |line: &str| {
+            let (range, rest) = line.split_once(' ')?;
+            let (from, to) = range.split_once('-')?;
+            let [from, to] = [from, to].map(|text| usize::from_str_radix(text, 16).unwrap().wrapping_sub(mapping.base as usize));
+            (from < mapping.bytes && rest.starts_with("rw")).then_some((from, to))
+        };
+        maps.lines().filter_map(range).collect()
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no memfd_create and no shared mappings of files")]
+    fn a_rank_can_write_its_own_region_and_the_words_that_all_share() {
+        let (simulator, fd) = Mapping::create(4, Settings::default()).unwrap();
+        let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        assert_eq!(writable(&simulator), [(0, simulator.bytes)]);
+        for rank in 0..4 {
+            let own = layout::region_at(4, rank);
+            let shared = (layout::PAGE, layout::first_region(4));
+            let mapping = Mapping::open(Path::new(&path), rank).unwrap();
+            assert_eq!(writable(&mapping), [shared, (own + layout::PAGE, own + layout::REGION_BYTES)]);
+        }
     }
 }

@@ -5,9 +5,10 @@
 //! other (`--compute pooled`).
 
 use crate::MappingError;
+use crate::map::{memory_file, seal};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -196,16 +197,10 @@ impl Tables {
     /// # Errors
     /// The system does not give so much.
     pub fn create(ranks: u32) -> Result<(Tables, OwnedFd), MappingError> {
-        // SAFETY: a constant, terminated name; the descriptor is new and ours.
-        let fd = unsafe {
-            let raw = libc::memfd_create(c"narrows-stretches".as_ptr(), libc::MFD_CLOEXEC);
-            if raw < 0 {
-                return Err(io::Error::last_os_error().into());
-            }
-            OwnedFd::from_raw_fd(raw)
-        };
+        let fd = memory_file(c"narrows-stretches")?;
         let bytes = ranks as usize * BYTES + POOL_BYTES;
         File::from(fd.try_clone()?).set_len(bytes as u64).map_err(|error| MappingError::Create { bytes, error })?;
+        seal(&fd)?;
         Ok((Tables::map(ranks as usize, libc::MAP_SHARED, fd.as_raw_fd(), 0)?, fd))
     }
 

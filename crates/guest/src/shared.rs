@@ -29,13 +29,12 @@ pub(crate) fn shared() -> Result<&'static Shared, AttachError> {
         .iter()
         .find_map(|name| std::env::var(name).ok()?.parse::<u32>().ok())
         .ok_or(AttachError::NoRank)?;
-    let mapping = Mapping::open(Path::new(&path)).map_err(AttachError::Mapping)?;
-    mapping.region(number).map_err(AttachError::Mapping)?;
+    let mapping = Mapping::open(Path::new(&path), number).map_err(AttachError::Mapping)?;
     // Of two threads that open it at the same time one has done so in vain.
     Ok(SHARED.get_or_init(|| {
         // The mapping lives as long as the process: the kernel takes it back.
         let mapping: &'static Mapping = Box::leak(Box::new(mapping));
-        let rank = mapping.region(number).expect("it was there above").header();
+        let rank = mapping.region(number).expect("it is mapped for that rank").header();
         Shared { mapping, number, file: mapping.header(), rank }
     }))
 }

@@ -26,7 +26,7 @@ use crate::processes;
 use crate::report::{Failure, Report};
 use crate::timing::{Delayer, Timing};
 use crate::watch::Watch;
-use narrows_channel::layout::{EPOCH_PS, mode, phase, reason, state};
+use narrows_channel::layout::{EPOCH_PS, LATEST_PS, mode, phase, reason, state};
 use narrows_channel::record::{Ended, Request, decode_request};
 use narrows_channel::{Mapping, Processor, futex, handover};
 use narrows_check::Checker;
@@ -166,6 +166,8 @@ struct Run<'a> {
     cores: Option<Cores>,
     /// Those of the second core and the ones behind it.
     deputies: &'a [Deputy],
+    /// Reused: the commands of a rank.
+    commands: Vec<u8>,
     /// Reused: ranks that each deputy is to wake.
     far: Vec<Vec<u32>>,
     /// The last window ended a lookahead after this: when a rank was last woken, or heard of something if nothing has
@@ -218,7 +220,7 @@ pub fn run(mapping: &Mapping, world: World, launcher: Command, options: Options)
         }
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let most = cores.min(MOST).min(mapping.header().ranks as usize);
+    let most = cores.min(MOST).min(mapping.ranks() as usize);
     let deputies: Vec<Deputy> = (1..most).map(|_| Deputy::default()).collect();
     let watch = Watch::new(options.alive.as_deref());
     std::thread::scope(|scope| {
@@ -235,7 +237,7 @@ pub fn run(mapping: &Mapping, world: World, launcher: Command, options: Options)
 
 /// As [`run`], with somebody who rings from time to time.
 fn watched(mapping: &Mapping, mut world: World, child: Child, options: Options, deputies: &[Deputy], watch: &Watch) -> Report {
-    let count = mapping.header().ranks as usize;
+    let count = mapping.ranks() as usize;
     let ranks = (0..count).map(|_| RankState {
         root: None,
         process: None,
@@ -284,6 +286,7 @@ fn watched(mapping: &Mapping, mut world: World, child: Child, options: Options, 
         commands_seen: 0,
         cores: None,
         deputies,
+        commands: Vec::new(),
         far: vec![Vec::new(); deputies.len()],
         now: SimTime(EPOCH_PS),
     };
@@ -460,7 +463,7 @@ impl Run<'_> {
         let before = header.clock.load(Relaxed);
         if self.report.started && clock.as_ps() > before {
             header.clock.store(clock.as_ps(), Relaxed);
-            header.wait_ps.fetch_add(clock.as_ps() - before - worked.as_ps(), Relaxed);
+            header.wait_ps.fetch_add((clock.as_ps() - before).saturating_sub(worked.as_ps()), Relaxed);
         }
         self.ranks[rank as usize].running = true;
         self.ranks[rank as usize].spin.begin();
@@ -478,6 +481,7 @@ impl Run<'_> {
             self.ranks[rank as usize].taken = 0;
             let region = self.mapping.region(rank).expect("rank numbers come from the mapping");
             let header = region.header();
+            self.must_be_sane(rank)?;
             header.commands.store(0, Relaxed);
             let error = header.push_error.swap(0, Relaxed);
             if error != 0 {
@@ -489,7 +493,7 @@ impl Run<'_> {
             // It was taken out of the simulation by the program that is in its place.
             state.gone |= header.replaced.load(Acquire) != 0 && header.finalized.load(Acquire) != 0;
             self.deadlines.remove(&(state.deadline, rank));
-            state.deadline = header.deadline.load(Relaxed);
+            state.deadline = Some(header.deadline.load(Relaxed)).filter(|&deadline| deadline <= LATEST_PS).unwrap_or(u64::MAX);
             state.reason = header.reason.load(Relaxed);
             let ended = SimTime(state.deadline);
             let attention = match state.reason {
@@ -499,7 +503,7 @@ impl Run<'_> {
                 reason::REPLY | reason::FINALIZE => Attention::Until(SimTime::MAX),
                 _ => Attention::Absent,
             };
-            let clock = SimTime(header.clock.load(Relaxed));
+            let clock = SimTime(header.clock.load(Relaxed).min(LATEST_PS));
             self.world.request(rank, |ranks, requests| ranks.parks(rank, clock, attention, requests));
             self.world.processes().take_touched(&mut Vec::new());
             let state = &mut self.ranks[rank as usize];
@@ -527,12 +531,22 @@ impl Run<'_> {
     /// Takes what a rank has written since its commands were taken last. It is parked, or set apart.
     fn take_commands(&mut self, rank: u32) -> Result<(), Failure> {
         let region = self.mapping.region(rank).expect("rank numbers come from the mapping");
+        // Copied: what is looked at must not change under the look.
+        let mut commands = std::mem::take(&mut self.commands);
+        commands.clear();
         // SAFETY: the simulator owns the region, or the rank appends to it: it starts anew after it has parked only.
-        let mut rest = unsafe { region.commands_from(self.ranks[rank as usize].taken) };
-        self.ranks[rank as usize].taken += rest.len();
+        commands.extend_from_slice(unsafe { region.commands_from(self.ranks[rank as usize].taken) });
+        self.ranks[rank as usize].taken += commands.len();
+        let taken = self.take_each(rank, &commands);
+        self.commands = commands;
+        taken
+    }
+
+    fn take_each(&mut self, rank: u32, mut rest: &[u8]) -> Result<(), Failure> {
         while !rest.is_empty() {
             let (time, request, length) = match decode_request(rest) {
-                Ok(request) => request,
+                Ok(request) if request.0 <= LATEST_PS => request,
+                Ok((time, ..)) => return Err(self.scribbled(&self.name(rank), &format!("the time of a command is {time:#x}"))),
                 Err(error) => return Err(self.failure(1, format!("{} gave a broken command: {error}", self.name(rank)))),
             };
             rest = &rest[length..];
@@ -789,6 +803,7 @@ impl Run<'_> {
         let timer = often.or(expects.then_some(apart::AFTER));
         let mut looked = Duration::ZERO;
         let mut next_check = LIFE_CHECK;
+        let mut miscounted = Duration::ZERO;
         loop {
             if handover::await_given(&header.running, &header.bell, timer) {
                 let long = since.elapsed() >= apart::AFTER;
@@ -813,6 +828,7 @@ impl Run<'_> {
                     next_check += LIFE_CHECK;
                 }
                 self.must_go_on()?;
+                self.must_be_counted(since.elapsed(), &mut miscounted)?;
                 self.look_for_spinning(since.elapsed(), &mut looked);
                 if let Some(cores) = &mut self.cores
                     && self.running.len() > 1

@@ -168,7 +168,8 @@ impl Run<'_> {
         let own = self.exit_code(rank, fault);
         // One that dies of a signal while it ends the job says none: Open MPI's and hydra do of SIGPIPE now and then.
         let exit_code = self.launcher_end.and_then(|end| end.code()).filter(|&code| code != 0).unwrap_or(own);
-        Failure { message: self.describe(rank, fault), exit_code }
+        let message = self.must_be_sane(rank).err().map_or_else(|| self.describe(rank, fault), |scribbled| scribbled.message);
+        Failure { message, exit_code }
     }
 
     /// The first fault has the least.

@@ -8,7 +8,7 @@ use super::{LIFE_CHECK, Run};
 use crate::processes;
 use crate::report::Failure;
 use narrows_channel::RankHeader;
-use narrows_channel::layout::{WRITTEN, state};
+use narrows_channel::layout::{LATEST_PS, WRITTEN, state};
 use narrows_output::warn;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -116,7 +116,7 @@ impl Run<'_> {
         let now = self.now.as_ps();
         let header = self.mapping.region(rank).expect("rank numbers come from the mapping").header();
         let watched = &header.files[place];
-        let clock = watched.since.load(Relaxed);
+        let clock = watched.since.load(Relaxed).min(LATEST_PS);
         let time = if events & TO_READ == 0 {
             clock
         } else {
@@ -144,7 +144,7 @@ impl Run<'_> {
             let header: &RankHeader = self.mapping.region(rank).expect("rank numbers come from the mapping").header();
             let count = header.writes.swap(0, AcqRel) as usize;
             for written in &header.written[..count.min(WRITTEN)] {
-                let (key, time) = (written.key.load(Relaxed), written.time.swap(0, Acquire));
+                let (key, time) = (written.key.load(Relaxed), written.time.swap(0, Acquire).min(LATEST_PS));
                 for key in [key, 0] {
                     let latest = self.files.written.entry(key).or_insert(0);
                     *latest = time.max(*latest);

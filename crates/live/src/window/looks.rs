@@ -3,7 +3,7 @@
 use super::Run;
 use crate::processes;
 use crate::report::{Failure, Waiting};
-use narrows_channel::layout::{EPOCH_PS, mode, state};
+use narrows_channel::layout::{COMMAND_BYTES, EPOCH_PS, LATEST_PS, MARK, mode, reason, state};
 use narrows_mpicalls::CALLS;
 use narrows_nic::Denied;
 use narrows_output::{exit, warn};
@@ -105,6 +105,55 @@ impl Run<'_> {
 
     pub(super) fn failure(&self, exit_code: i32, message: String) -> Failure {
         Failure { message, exit_code }
+    }
+
+    /// A rank has written over the memory that it shares with the simulator.
+    pub(super) fn scribbled(&self, who: &str, what: &str) -> Failure {
+        let message = format!(
+            "{who} has written over the memory that ranks share with the simulator ({what}): the program stores through a wild pointer; \
+             run it without narrows under valgrind, or built with -fsanitize=address, to see where"
+        );
+        self.failure(1, message)
+    }
+
+    /// What `rank`, which is parked, has left in its words can be there.
+    pub(super) fn must_be_sane(&self, rank: u32) -> Result<(), Failure> {
+        let header = self.header(rank);
+        let (state, why) = (header.state.load(Acquire), header.reason.load(Relaxed));
+        let (clock, commands) = (header.clock.load(Relaxed), header.commands.load(Relaxed));
+        let mark = header.mark.load(Relaxed);
+        let what = if mark != MARK {
+            format!("a mark has become {mark:#x}")
+        } else if state > state::APART {
+            format!("its state is {state:#x}")
+        } else if why > reason::PAUSE {
+            format!("its reason to wait is {why:#x}")
+        } else if clock > LATEST_PS {
+            format!("its clock is {clock:#x}")
+        } else if commands > COMMAND_BYTES as u64 {
+            format!("its commands are {commands:#x} bytes")
+        } else {
+            return Ok(());
+        };
+        Err(self.scribbled(&self.name(rank), &what))
+    }
+
+    /// No rank has written over its mark, and what counts the ranks that run is right; all ranks can write that word.
+    /// `wrong_since`: when it was first seen that none runs and some are counted, of the time that the window takes.
+    pub(super) fn must_be_counted(&self, elapsed: Duration, wrong_since: &mut Duration) -> Result<(), Failure> {
+        let runs = |&rank: &u32| self.header(rank).state.load(Acquire) == state::RUNNING;
+        let counted = self.mapping.header().running.load(Acquire);
+        if let Some(rank) = (0..self.ranks.len() as u32).find(|&rank| self.header(rank).mark.load(Relaxed) != MARK) {
+            self.must_be_sane(rank)?;
+        }
+        if counted == 0 || self.running.iter().any(runs) {
+            *wrong_since = elapsed;
+        }
+        // One that gives its region back, or gets it, may be between two instructions for a while on a busy host.
+        if elapsed - *wrong_since > BUSY_WARNING {
+            return Err(self.scribbled("a rank", &format!("{counted:#x} ranks are said to run, and none does")));
+        }
+        Ok(())
     }
 
     pub(super) fn name(&self, rank: u32) -> String {
