@@ -1,4 +1,4 @@
-//! The types and numbers of `portals4.h`, for Rust. The header is the contract; `tests/header.rs`
+//! The types and numbers of `portals4.h`, for Rust. The header is the contract; `tests/it/header.rs`
 //! compares the two.
 
 use std::ffi::{c_int, c_long, c_uint, c_void};

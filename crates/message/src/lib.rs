@@ -42,7 +42,7 @@
 //!
 //! ```
 //! use narrows_message::{Completes, CompletionKind, Endpoint, Queue, Receive, Send, Status};
-//! # mod common { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/mod.rs")); }
+//! # mod common { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/common/mod.rs")); }
 //! # use common::{Fabric, default_config};
 //! // A Portals fabric in memory with two processes, and an endpoint in each.
 //! let mut fabric = Fabric::new(2);

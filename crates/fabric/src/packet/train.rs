@@ -7,7 +7,7 @@
 //!
 //! Whatever else wants one of these outputs, or the port of the source, ends the train first: of every packet it is
 //! known where it is at that time, and the state is put there in which its events would have left it
-//! ([`Region::end_train`]). So times are those of packets one by one, to the picosecond; `tests/trains.rs` compares
+//! ([`Region::end_train`]). So times are those of packets one by one, to the picosecond; `tests/it/trains.rs` compares
 //! them.
 
 use super::region::{Effects, Region};

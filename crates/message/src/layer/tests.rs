@@ -6,10 +6,10 @@ use common::{Fabric, Process, default_config};
 use std::collections::VecDeque;
 
 #[allow(dead_code, clippy::unwrap_used)]
-#[path = "../../tests/common/mod.rs"]
+#[path = "../../tests/it/common/mod.rs"]
 mod common;
 #[allow(dead_code, clippy::unwrap_used)]
-#[path = "../../tests/common/modules.rs"]
+#[path = "../../tests/it/common/modules.rs"]
 mod modules;
 
 const RANKS: usize = 4;

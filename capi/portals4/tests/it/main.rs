@@ -1,0 +1,4 @@
+//! The integration tests, in one program: what a file tests stands at its head.
+
+mod header;
+mod interface;

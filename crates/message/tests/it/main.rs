@@ -1,0 +1,11 @@
+//! The integration tests, in one program: what a file tests stands at its head.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod behaviour;
+mod common;
+mod host;
+mod matching;
+#[path = "common/modules.rs"]
+mod modules;
+mod multi;
+mod pscom;
