@@ -4,7 +4,7 @@
 use crate::{Found, Kind, Site, list};
 use narrows_facts::{Collective, NOBODY, OPERATIONS, ROOT, Signature};
 use narrows_mpicalls::{CALLS, NONE};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Up to so many members each pair is compared; beyond that each rank with the first one. Our own choice.
 const ALL_PAIRS: usize = 64;
@@ -23,6 +23,8 @@ struct Arrived {
 pub struct Group {
     members: Vec<u32>,
     remote: Vec<u32>,
+    /// Those that have told that they have it.
+    known_by: BTreeSet<u32>,
     /// How many collectives each of its ranks has called.
     called: BTreeMap<u32, u64>,
     /// Those that not all have called yet.
@@ -35,7 +37,12 @@ pub struct Group {
 
 impl Group {
     pub fn new(members: Vec<u32>, remote: Vec<u32>) -> Group {
-        Group { members, remote, called: BTreeMap::new(), open: VecDeque::new(), over: 0, mistake: None }
+        Group { members, remote, known_by: BTreeSet::new(), called: BTreeMap::new(), open: VecDeque::new(), over: 0, mistake: None }
+    }
+
+    /// `rank` has this communicator.
+    pub fn is_known_by(&mut self, rank: u32) {
+        self.known_by.insert(rank);
     }
 
     /// The rank in MPI_COMM_WORLD that `rank` calls `peer`.
@@ -102,10 +109,17 @@ impl Group {
         }
     }
 
-    /// What does not fit.
-    pub fn finding(&self, is_world: bool) -> Option<Found> {
-        let (index, why) = self.mistake.as_ref()?;
-        let slot = self.open.get((index - self.over) as usize)?;
+    /// Some rank has called another collective than the others.
+    pub fn is_wrong(&self) -> bool {
+        self.mistake.is_some()
+    }
+
+    /// What does not fit. `has_ended`: whether a rank calls nothing any more.
+    pub fn finding(&self, is_world: bool, has_ended: impl Fn(u32) -> bool) -> Option<Found> {
+        let (index, slot, why) = match &self.mistake {
+            Some((index, why)) => (*index, self.open.get((index - self.over) as usize)?, why.clone()),
+            None => (self.over, self.open.front()?, self.never_called(has_ended)?),
+        };
         let mut ways: BTreeMap<String, Vec<u32>> = BTreeMap::new();
         for arrived in slot {
             ways.entry(describe(&arrived.call)).or_default().push(arrived.rank);
@@ -125,6 +139,19 @@ impl Group {
         );
         let sites = slot.iter().map(|arrived| Site { rank: arrived.rank, call: arrived.call.call, place: arrived.call.place });
         Some(Found { kind: Kind::Collective, detail, sites: sites.collect(), communicator: None })
+    }
+
+    /// Who never calls the first collective that not all have called.
+    fn never_called(&self, has_ended: impl Fn(u32) -> bool) -> Option<String> {
+        if self.known_by.len() != self.size() {
+            return None;
+        }
+        let slot = self.open.front()?;
+        let absent = |rank: &u32| has_ended(*rank) && slot.iter().all(|arrived| arrived.rank != *rank);
+        let mut never: Vec<u32> = self.members.iter().chain(&self.remote).copied().filter(absent).collect();
+        never.sort_unstable();
+        let verb = if never.len() == 1 { "calls" } else { "call" };
+        (!never.is_empty()).then(|| format!("{} never {verb} it", list(&never)))
     }
 
     fn who(&self) -> String {

@@ -247,6 +247,8 @@ impl Checker {
         let mut known = Vec::new();
         for rank in 0..ranks {
             groups.push(Group::new(vec![rank], Vec::new()));
+            groups[0].is_known_by(rank);
+            groups[1 + rank as usize].is_known_by(rank);
             let mut new = Rank::default();
             new.communicators.extend([(0, 0), (1, 1 + rank as usize)]);
             *new.known.entry((all.clone(), Vec::new())).or_default() += 1;
@@ -366,6 +368,7 @@ impl Checker {
             self.groups.push(Group::new(key.0, key.1));
         }
         own.communicators.insert(number, group);
+        self.groups[group].is_known_by(rank);
     }
 
     fn message(&mut self, rank: u32, time: u64, message: Message) {
@@ -598,8 +601,10 @@ impl Checker {
             let Checker { messages, found, .. } = &mut self;
             messages.unreceived(&mut |message| keep(found, message));
         }
+        // Ranks that have called different ones may not come to others for that.
+        let any_wrong = self.groups.iter().any(Group::is_wrong);
         for (index, group) in self.groups.iter().enumerate() {
-            self.found.extend(group.finding(index == 0));
+            self.found.extend(group.finding(index == 0, |rank| self.ranks[rank as usize].finalized && !any_wrong));
         }
         let mut places = Places::default();
         let mut findings: BTreeMap<(Kind, Vec<String>), (String, BTreeSet<u32>)> = BTreeMap::new();

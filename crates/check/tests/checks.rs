@@ -145,6 +145,34 @@ fn buffers_of_requests_do_not_overlap() {
 }
 
 #[test]
+fn a_collective_that_some_rank_never_calls_is_a_mistake() {
+    let bcast = || collective("MPI_Bcast", 0, 0, Some(ints(1)), Part::Unknown, Part::Unknown);
+    let all = |ranks: &[u32]| ranks.iter().map(|&rank| (rank, bcast())).collect::<Vec<_>>();
+    assert_eq!(kinds(&checked(3, all(&[0, 1, 2]))), []);
+    let alone = checked(3, all(&[0, 1, 2, 0]));
+    assert_eq!((kinds(&alone), &alone.findings[0].ranks[..]), (vec![Kind::Collective], &[0][..]));
+    let text = &alone.findings[0].text;
+    assert!(text.contains("the 2nd on MPI_COMM_WORLD: ranks 1-2 never call it (MPI_Bcast root 0 of 1 4-byte integers on rank 0)"), "{text}");
+    let root = checked(3, all(&[1, 2]));
+    assert!(root.findings[0].text.contains("rank 0 never calls it"), "{}", root.findings[0].text);
+    // A rank that has not told that it has the communicator may have called it, and one that goes on may come.
+    let half = |members: Vec<u32>| {
+        let new = move |rank| (rank, Fact::Communicator { communicator: 5, members: members.clone(), remote: Vec::new() });
+        let mut call = bcast();
+        if let Fact::Collective(call) = &mut call {
+            call.communicator = 5;
+        }
+        (new, (0, call))
+    };
+    let (new, call) = half(vec![0, 1]);
+    assert_eq!(kinds(&checked(2, vec![new(0), call.clone()])), []);
+    assert_eq!(kinds(&checked(2, vec![new(0), new(1), call])), [Kind::Collective]);
+    let mut running = Checker::new(2);
+    running.take(0, 0, bcast());
+    assert_eq!(kinds(&running.finish()), []);
+}
+
+#[test]
 fn collectives_fit_or_not() {
     let same = |count| Some(ints(count));
     let bcast = |root, count| collective("MPI_Bcast", root, 0, same(count), Part::Unknown, Part::Unknown);

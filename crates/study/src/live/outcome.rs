@@ -205,7 +205,8 @@ impl RunOutcome {
             return Vec::new();
         }
         if self.report.checked.findings.is_empty() {
-            return vec![String::from("check: the MPI calls fit each other")];
+            let broken_off = self.report.failure.is_some();
+            return vec![format!("check: {}the MPI calls fit each other", if broken_off { "up to there " } else { "" })];
         }
         self.report.checked.findings.iter().map(|finding| format!("check: {}", finding.text)).collect()
     }
