@@ -2,7 +2,10 @@
 #
 #   make demo      sets up what is missing, builds, runs two MPI programs on a simulated 64-node BXI cluster
 #   make build     target/release/narrows and the libraries that enter the programs
-#   make test      unit tests, then stock MPI programs under three MPIs
+#   make test      unit tests, then stock MPI programs under three MPIs: all with four ranks, a tenth of the others, which
+#                  goes round with the commits (tests/README.md)
+#   make test-all  the same with every program, every MPI and every number of ranks
+#   make ci        what .ci/run runs: lints, Miri, fuzzing, the gate and make test
 #   make test-processes
 #                  traffic and replays in 1 to 4 processes of Open MPI and MPICH; no part of make test
 #   make lint      formatting, lints, the width of lines
@@ -32,10 +35,15 @@ FUZZ_TIMES ?= 1
 MPI ?= debian
 MPICC ?= mpicc
 
-# The parts of test-mpi.
-MPI_TESTS := test-figures test-programs test-intel test-explore test-mailbox test-lossy test-rails test-gateways test-closed-forms test-onesided test-replay test-record test-portals test-install test-otf2 test-docs test-python
+# Which of the cases of whole programs: those of this commit, of a number, or all.
+TURN ?= commit
 
-.PHONY: all demo build build-mpi install deb wheel test test-rust test-mpi $(MPI_TESTS) test-processes install-python docs-site conformance fuzz miri lint bench gate setup setup-demo setup-test setup-bench setup-python setup-miri setup-mpi clean
+# The parts of test-mpi, as scripts/test.sh takes them. First those that use one core and measure nothing, side by side.
+SIDE_BY_SIDE := test-figures test-portals test-onesided test-otf2 | test-python test-closed-forms test-replay test-record test-install
+ONE_BY_ONE := test-rotation test-programs test-intel test-explore test-mailbox test-lossy test-rails test-gateways test-docs
+MPI_TESTS := $(filter-out |,$(SIDE_BY_SIDE)) $(ONE_BY_ONE)
+
+.PHONY: all demo build build-mpi install deb wheel ci test test-all test-rust test-mpi $(MPI_TESTS) test-processes install-python docs-site conformance fuzz miri lint bench gate setup setup-demo setup-test setup-bench setup-python setup-miri setup-mpi clean
 
 all: build
 
@@ -44,7 +52,8 @@ setup: setup-demo setup-test setup-bench
 setup-demo setup-test setup-bench setup-python setup-miri setup-mpi:
 	@scripts/setup.sh $(@:setup-%=%)
 
-# cargo names libraries with underscores; libfabric looks for *-fi.so.
+# cargo names libraries with underscores; libfabric looks for *-fi.so. Parts of the tests that run side by side each come
+# here: what is there is there at any time.
 build:
 	$(CARGO) build --release --workspace --exclude narrows-python
 	@mkdir -p target/release/lib
@@ -54,7 +63,8 @@ build:
 	@mkdir -p target/release/include target/release/lib/pkgconfig
 	@ln -sf $(CURDIR)/capi/portals4/include/portals4.h target/release/include/portals4.h
 	@ln -sfn $(CURDIR)/capi/portals4/include/narrows target/release/include/narrows
-	@sed 's|@PREFIX@|$(CURDIR)/target/release|' capi/portals4/portals4.pc.in > target/release/lib/pkgconfig/portals4.pc
+	@sed 's|@PREFIX@|$(CURDIR)/target/release|' capi/portals4/portals4.pc.in > target/release/lib/pkgconfig/new.$$$$ \
+	    && mv target/release/lib/pkgconfig/new.$$$$ target/release/lib/pkgconfig/portals4.pc
 	@ln -sf ../libnarrows_recorder.so target/release/lib/libnarrows-recorder.so
 	@ln -sf ../libnarrows_launcher.so target/release/lib/libnarrows-launcher.so
 
@@ -84,48 +94,62 @@ demo: setup-demo
 
 # One line at the end has the sum of all parts, and those that failed stand above it.
 test: setup-test
-	@scripts/test.sh test-rust $(MPI_TESTS)
+	@scripts/test.sh test-rust '$(SIDE_BY_SIDE)' $(ONE_BY_ONE)
+
+test-all:
+	@$(MAKE) --no-print-directory test TURN=all
+
+# Miri and fuzzing, of one thread each, beside what measures nothing. Instructions do not depend on what else runs.
+ci:
+	@scripts/test.sh 'lint gate test-rust | miri fuzz' '$(SIDE_BY_SIDE)' $(ONE_BY_ONE)
 
 test-rust:
 	$(CARGO) test --workspace --no-fail-fast
 
 test-mpi: build
-	@scripts/test.sh $(MPI_TESTS)
+	@scripts/test.sh '$(SIDE_BY_SIDE)' $(ONE_BY_ONE)
 
 # Published figures that take seconds.
 test-figures: build
 	target/release/narrows reproduce all --quick
 
+# Turns cover all cases, and are disjoint.
+test-rotation:
+	$(PYTHON) tests/rotation.py
+
 test-programs: build
-	$(PYTHON) tests/run_mpi.py --runner narrows --require debian,openmpi,mpich $(TEST_OPTIONS)
+	$(PYTHON) tests/run_mpi.py --runner narrows -n 2,4,16,64 --turn $(TURN) --require debian,openmpi,mpich $(TEST_OPTIONS)
 
 # The same under Intel MPI, with four ranks.
 test-intel: build
 	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --mpi intel --require intel $(TEST_OPTIONS)
 
+# On other machines each case runs under one MPI, and under the next one at the next commit.
+ONE_MPI := --runner narrows --one-mpi --turn $(TURN)
+
 # The same programs on a NIC that does not match.
 test-mailbox: build
-	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --machine $(CURDIR)/tests/mpi/mailbox.toml -k '^(coll|comm|dtype|halo|neighbor|p2p|rma|spin)' $(TEST_OPTIONS)
+	$(PYTHON) tests/run_mpi.py $(ONE_MPI) -n 4 --machine $(CURDIR)/tests/mpi/mailbox.toml -k '^(coll|comm|dtype|halo|neighbor|p2p|rma|spin)' $(TEST_OPTIONS)
 
 # The same programs over links that lose and break packets.
 test-lossy: build
-	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --machine $(CURDIR)/tests/mpi/lossy.toml -k '^(p2p|rma)' $(TEST_OPTIONS)
+	$(PYTHON) tests/run_mpi.py $(ONE_MPI) -n 4 --machine $(CURDIR)/tests/mpi/lossy.toml -k '^(p2p|rma)' $(TEST_OPTIONS)
 
 # Long messages over several rails of two networks, and over rails that fail.
 test-rails: build
-	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --machine $(CURDIR)/tests/mpi/rails.toml -k '^(p2p|coll)' $(TEST_OPTIONS)
-	$(PYTHON) tests/run_mpi.py --runner narrows -n 2 --machine $(CURDIR)/tests/mpi/rates.toml -k '^p2p' $(TEST_OPTIONS)
-	$(PYTHON) tests/run_mpi.py --runner narrows -n 2 --machine $(CURDIR)/tests/mpi/tcp.toml -k '^p2p' $(TEST_OPTIONS)
-	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --machine $(CURDIR)/tests/mpi/failing.toml -k '^(p2p|rma)' $(TEST_OPTIONS)
-	$(PYTHON) tests/run_mpi.py --runner narrows -n 2 --machine $(CURDIR)/tests/mpi/failing.toml -k '^p2p_large' $(TEST_OPTIONS)
+	$(PYTHON) tests/run_mpi.py $(ONE_MPI) -n 4 --machine $(CURDIR)/tests/mpi/rails.toml -k '^(p2p|coll)' $(TEST_OPTIONS)
+	$(PYTHON) tests/run_mpi.py $(ONE_MPI) -n 2 --machine $(CURDIR)/tests/mpi/rates.toml -k '^p2p' $(TEST_OPTIONS)
+	$(PYTHON) tests/run_mpi.py $(ONE_MPI) -n 2 --machine $(CURDIR)/tests/mpi/tcp.toml -k '^p2p' $(TEST_OPTIONS)
+	$(PYTHON) tests/run_mpi.py $(ONE_MPI) -n 4 --machine $(CURDIR)/tests/mpi/failing.toml -k '^(p2p|rma)' $(TEST_OPTIONS)
+	$(PYTHON) tests/run_mpi.py $(ONE_MPI) -n 2 --machine $(CURDIR)/tests/mpi/failing.toml -k '^p2p_large' $(TEST_OPTIONS)
 
 # Ranks in two modules, with gateways between them; one-sided operations over messages. More of it, and gateways that
 # die, are cases of test-programs (`gateways_...`).
 test-gateways: build
-	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --machine $(CURDIR)/tests/mpi/gateways.toml -k '^(p2p|coll)' $(TEST_OPTIONS)
-	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --machine $(CURDIR)/tests/mpi/gateways_pscom.toml -k '^(p2p|coll)' $(TEST_OPTIONS)
-	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --machine $(CURDIR)/tests/mpi/gateways_mpc.toml -k '^(p2p|coll)' $(TEST_OPTIONS)
-	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --mpi debian,mpich --machine $(CURDIR)/tests/mpi/gateways.toml -k '^rma_(atomic|fence|lock|pscw)' $(TEST_OPTIONS)
+	$(PYTHON) tests/run_mpi.py $(ONE_MPI) -n 4 --machine $(CURDIR)/tests/mpi/gateways.toml -k '^(p2p|coll)' $(TEST_OPTIONS)
+	$(PYTHON) tests/run_mpi.py $(ONE_MPI) -n 4 --machine $(CURDIR)/tests/mpi/gateways_pscom.toml -k '^(p2p|coll)' $(TEST_OPTIONS)
+	$(PYTHON) tests/run_mpi.py $(ONE_MPI) -n 4 --machine $(CURDIR)/tests/mpi/gateways_mpc.toml -k '^(p2p|coll)' $(TEST_OPTIONS)
+	$(PYTHON) tests/run_mpi.py $(ONE_MPI) -n 4 --mpi debian,mpich --machine $(CURDIR)/tests/mpi/gateways.toml -k '^rma_(atomic|fence|lock|pscw)' $(TEST_OPTIONS)
 
 test-explore: build
 	$(PYTHON) tests/explore.py

@@ -81,7 +81,12 @@ miri() {
         return 1
     fi
     say "installing $toolchain with Miri"
-    rustup --quiet toolchain install "$toolchain" --profile minimal --component miri --component rust-src >&2
+    if ! rustup --quiet toolchain install "$toolchain" --profile minimal --component miri --component rust-src >&2; then
+        say "Miri needs $toolchain, which is not here and cannot be fetched from ${RUSTUP_DIST_SERVER:-https://static.rust-lang.org}."
+        say "With a server that is in reach:"
+        say "  RUSTUP_DIST_SERVER=URL rustup toolchain install $toolchain --profile minimal --component miri --component rust-src"
+        return 1
+    fi
 }
 
 # A virtual environment of Python.

@@ -1,21 +1,59 @@
 #!/usr/bin/env bash
 # Runs parts of the tests, all of them even when one fails, and then says in one line how many tests have passed and
-# failed, after the names of those that failed, and how long each part has taken: scripts/test.sh PART...
+# failed, after the names of those that failed, and how long each part has taken: scripts/test.sh STEP...
 #
-# A part is a target of the Makefile. What it prints stays in target/test/PART.log; there cargo says "test result: ok. 3
+# A step is a part, or lanes of parts that run side by side, for parts that measure nothing: 'PART... | PART...'. A part
+# is a target of the Makefile. What it prints stays in target/test/PART.log; there cargo says "test result: ok. 3
 # passed; 0 failed" for each program, and every other part "3 passed, 0 failed".
 #
+# A part that lacks something says "left out: ..." and goes on; with NARROWS_NOTHING_LEFT_OUT=1, as in CI, it has
+# failed.
+#
 #   scripts/test.sh test-portals test-otf2
+#   scripts/test.sh 'lint test-rust | miri fuzz' test-programs
 set -uo pipefail
 cd "$(dirname "$0")/.."
 logs=target/test
 mkdir -p "$logs"
-passed=0 failed=0 names=() times=()
 
-for part in "$@"; do
-    log=$logs/$part.log begun=$SECONDS
-    make --no-print-directory --keep-going "$part" 2>&1 | tee "$log"
-    code=${PIPESTATUS[0]}
+# Runs a part, and leaves PART.log and PART.result, the code and the seconds. In a lane beside others its output comes
+# when it is over, in one piece; and shells ignore SIGINT in what they start in the background, which tests send.
+run() {
+    local part=$1 beside=$2 begun=$SECONDS code
+    local command=(env --default-signal=INT --default-signal=QUIT make --no-print-directory --keep-going "$part")
+    if ((beside)); then
+        "${command[@]}" >"$logs/$part.log" 2>&1
+        code=$?
+        flock "$logs" cat "$logs/$part.log"
+    else
+        "${command[@]}" 2>&1 | tee "$logs/$part.log"
+        code=${PIPESTATUS[0]}
+    fi
+    echo "$code $((SECONDS - begun))" >"$logs/$part.result"
+}
+
+trap 'trap - INT; kill -INT 0' INT
+parts=()
+for step in "$@"; do
+    IFS='|' read -ra lanes <<<"$step"
+    for lane in "${lanes[@]}"; do
+        # shellcheck disable=SC2206
+        words=($lane)
+        parts+=("${words[@]}")
+        (cd "$logs" && rm -f "${words[@]/%/.result}")
+        if ((${#lanes[@]} == 1)); then
+            for part in "${words[@]}"; do run "$part" 0; done
+        else
+            for part in "${words[@]}"; do run "$part" 1; done &
+        fi
+    done
+    wait
+done
+
+passed=0 failed=0 names=() times=()
+for part in "${parts[@]}"; do
+    log=$logs/$part.log
+    read -r code seconds <"$logs/$part.result" || code=1 seconds=0
     read -r good bad < <(awk '
         /^test result: / { for (i = 2; i <= NF; i++) { if ($i ~ /^passed/) good += $(i - 1); if ($i ~ /^failed/) bad += $(i - 1) } }
         /^[0-9]+ passed, [0-9]+ failed$/ { good += $1; bad += $3 }
@@ -30,8 +68,14 @@ for part in "$@"; do
         names+=("$part: ended with code $code, $bad failed: $log")
         bad=$((bad > 0 ? bad : 1))
     fi
+    if [ -n "${NARROWS_NOTHING_LEFT_OUT:-}" ]; then
+        while IFS= read -r line; do
+            names+=("$part: $line")
+            bad=$((bad + 1))
+        done < <(grep -E '^left out: |[0-9]+ skipped' "$log")
+    fi
     passed=$((passed + good)) failed=$((failed + bad))
-    times+=("$part $((SECONDS - begun)) s")
+    times+=("$part $seconds s")
 done
 
 printf '\ntimes:\n'

@@ -292,9 +292,10 @@ def main() -> int:
             jobs += [("explore_shrunk", mpi, shrunk, ()), ("explore_head_to_head", mpi, head_to_head, ())]
             jobs += [(f"explore_{program}", mpi, stable, (program,)) for program in STABLE]
         for command, application in APPLICATIONS.items():
-            for mpi in mpis:
-                if mpi.name == "debian" and shutil.which(command):
-                    jobs.append((f"right_{application.__name__}", mpi, application, ()))
+            if not shutil.which(command):
+                print(f"left out: no {command}")
+                continue
+            jobs += [(f"right_{application.__name__}", mpi, application, ()) for mpi in mpis if mpi.name == "debian"]
         jobs = [job for job in jobs if re.search(options.k, job[0])]
         with concurrent.futures.ThreadPoolExecutor(max(1, options.jobs)) as pool:
             results = [(title, mpi, pool.submit(test, mpi, folder, *arguments)) for title, mpi, test, arguments in jobs]

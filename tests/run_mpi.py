@@ -3,6 +3,7 @@
 
     tests/run_mpi.py --runner plain                     every program, every MPI found, 2, 16 and 64 ranks
     tests/run_mpi.py --runner narrows -k coll -n 16     what matches "coll", on the simulated machine
+    tests/run_mpi.py -n 2,4,16,64 --turn commit         what `make test` runs for this commit
     tests/run_mpi.py --list
 
 The programs verify themselves (tests/mpi/check.h). On top of that the standard output of every run is compared, line by line
@@ -30,7 +31,7 @@ from mpi_driver.mpis import MPI_NAMES, ROOT, USUAL
 from mpi_driver.processes import open_files, stop_everything, temporary_files
 from mpi_driver.refusals import STARTS, TROUBLES, refusals, starts, troubles
 from mpi_driver.repeats import computing_repeats, cores_agree, instructions_count, repeats, same_on_threads, same_with
-
+from mpi_driver.rotation import due, turn, with_one_mpi
 
 # Name of the case, MPI, ranks, whether it must run alone, what it does.
 Job = tuple[str, str, int, bool, Callable[[], float | None]]
@@ -50,6 +51,8 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--programs", type=int, default=400, help="random programs of p2p_programs in each run")
     parser.add_argument("--slow", type=float, default=1.0, help="factor for all time limits")
     parser.add_argument("-j", "--jobs", type=int, default=len(os.sched_getaffinity(0)), help="runs at once (failures stay alone); default: cores")
+    parser.add_argument("--turn", type=turn, default="all", help="what one of ten commits in a row runs: a number, or commit for that of this one; 4 ranks are in each, of 2, 16 and 64 a tenth; default: all")
+    parser.add_argument("--one-mpi", action="store_true", help="a turn is each case under one MPI, instead of a tenth of what has 2, 16 and 64 ranks")
     parser.add_argument("--list", action="store_true")
     return parser
 
@@ -138,6 +141,8 @@ def jobs_of(options: argparse.Namespace, tests: Tests, mpis: list[str]) -> list[
                 if n in ranks and selected(f"repeat_{program}"):
                     test = repeats(tests, tests.mpis[name], n, program, "--ppn", "4", environment={"OMPI_MCA_mpi_leave_pinned": "0"})
                     jobs.append((f"repeat_{program}", name, n, False, test))
+        if options.turn is not None:
+            jobs = (with_one_mpi if options.one_mpi else due)(jobs, options.turn)
         if mpis and not options.list:
             for name in mpis if any(map(selected, TROUBLES)) else ():
                 jobs += [(title, name, 4, True, test) for title, test in troubles(tests, tests.mpis[name]) if selected(title)]

@@ -76,7 +76,7 @@ def som(runner):
         programs["mpi"] = runner.folder / "som_mpi"
         subprocess.run(["mpicc", "-O2", "-Wall", "-Wextra", "-Werror", ROOT / "examples/som/som_mpi.c", "-o", programs["mpi"]], check=True)
     else:
-        print("skip  som with MPI: no mpicc")
+        print("left out: som with MPI (no mpicc)")
     for ranks in (1, 3, 8):
         name = f"som n={ranks}"
         if runner.only and not re.search(runner.only, name):
