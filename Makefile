@@ -52,10 +52,11 @@ setup: setup-demo setup-test setup-bench
 setup-demo setup-test setup-bench setup-python setup-miri setup-mpi:
 	@scripts/setup.sh $(@:setup-%=%)
 
-# cargo names libraries with underscores; libfabric looks for *-fi.so. Parts of the tests that run side by side each come
-# here: what is there is there at any time.
+# The whole workspace, also what only the Python package needs: another choice has other features of third crates, and
+# compiles everything again. cargo names libraries with underscores; libfabric looks for *-fi.so. Parts of the tests that
+# run side by side each come here: what is there is there at any time.
 build:
-	$(CARGO) build --release --workspace --exclude narrows-python
+	$(CARGO) build --release --workspace
 	@mkdir -p target/release/lib
 	@ln -sf ../libnarrows_fi.so target/release/lib/libnarrows-fi.so
 	@ln -sf ../libportals.so target/release/lib/libportals.so

@@ -68,7 +68,7 @@ def stage() -> None:
         if not (headers / "rdma").exists():
             (headers / "rdma").symlink_to("/usr/include/rdma")
         environment["CFLAGS"] = f"-isystem {headers} {environment.get('CFLAGS', '')}"
-    done = subprocess.run([*command, "--release", "--workspace", "--exclude", "narrows-python", *target], cwd=ROOT, env=environment)
+    done = subprocess.run([*command, "--release", "--workspace", *target], cwd=ROOT, env=environment)
     if done.returncode != 0:
         sys.exit("narrows: the binary cannot be built; what it needs: scripts/setup.sh demo")
     built = TARGET / TRIPLE / "release" if GLIBC else TARGET / "release"
