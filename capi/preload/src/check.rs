@@ -20,7 +20,7 @@ use library::{Handle, Level, Type};
 use narrows_facts::shape::{self, How, Shape, Sizes};
 use narrows_facts::{Access, Collective, Fact, LONGEST, Message, Mode, Object, Part, Signature, UNKNOWN};
 use narrows_mpicalls::{ANY, CALLS, NONE};
-use narrows_mpilib::{Constants, Flavor};
+use narrows_mpilib::Constants;
 use requests::Open;
 use std::cell::{Cell, UnsafeCell};
 use std::collections::BTreeMap;
@@ -125,12 +125,11 @@ pub fn after_leave(id: u32, code: i32) {
     let level = if session.is_null() {
         library::level()
     } else {
-        // SAFETY: the call has put a handle there, which is a number of 32 bits in MPICH.
+        // SAFETY: the call has put a handle there.
         let handle = unsafe {
-            match symbols::flavor() {
-                _ if fortran => library::from_fortran(Handle::Session, *session.cast::<i32>()),
-                Flavor::Mpich => u64::from(*session.cast::<u32>()),
-                _ => *session,
+            match fortran {
+                true => library::from_fortran(Handle::Session, *session.cast::<i32>()),
+                false => symbols::abi().handle_at(session as u64),
             }
         };
         let Some(level) = library::session(handle) else { return };

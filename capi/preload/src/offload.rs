@@ -8,8 +8,7 @@ use crate::portals;
 use crate::special::{Handle, id, in_run};
 use crate::symbols::{self, Real, Symbol};
 use libc::{c_int, c_void};
-use narrows_mpilib::Flavor;
-use std::ffi::CStr;
+use narrows_mpilib as mpilib;
 use std::sync::OnceLock;
 
 /// Operation and type as Portals numbers them (`portals4.h`).
@@ -22,35 +21,24 @@ const DOUBLE: u32 = 9;
 
 /// Handles of the MPI library.
 struct Handles {
-    world: usize,
+    world: u64,
     /// With the number of the type, and its size.
-    types: [(usize, u32, u64); 3],
-    operations: [(usize, u32); 3],
+    types: [(u64, u32, u64); 3],
+    operations: [(u64, u32); 3],
     in_place: u64,
 }
 
 impl Handles {
-    /// From mpi.h of Open MPI 4.1.4 and 5.0.11, MPICH 5.0.2 and its mpi_abi.h.
-    fn of(flavor: Flavor) -> Handles {
-        let (world, types, operations) = match flavor {
-            Flavor::OpenMpi => {
-                let handle = |name: &CStr| symbols::variable(name);
-                (
-                    handle(c"ompi_mpi_comm_world"),
-                    [handle(c"ompi_mpi_int"), handle(c"ompi_mpi_float"), handle(c"ompi_mpi_double")],
-                    [handle(c"ompi_mpi_op_min"), handle(c"ompi_mpi_op_max"), handle(c"ompi_mpi_op_sum")],
-                )
-            }
-            Flavor::Mpich => (0x4400_0000, [0x4c00_0405, 0x4c00_040a, 0x4c00_080b], [0x5800_0002, 0x5800_0001, 0x5800_0003]),
-            Flavor::Standard => (0x101, [0x209, 0x210, 0x214], [0x22, 0x23, 0x21]),
-        };
-        let [int, float, double] = types;
-        let [min, max, sum] = operations;
+    fn look_up() -> Handles {
+        let abi = symbols::abi();
+        let handles = &abi.handles;
+        let [int, float, double] = [handles.int, handles.float, handles.double].map(|known| known.handle(symbols::variable));
+        let [min, max, sum] = [mpilib::MIN, mpilib::MAX, mpilib::SUM].map(|at| handles.operations[at].handle(symbols::variable));
         Handles {
-            world,
+            world: handles.comm_world.handle(symbols::variable),
             types: [(int, INT32, 4), (float, FLOAT, 4), (double, DOUBLE, 8)],
             operations: [(min, MIN), (max, MAX), (sum, SUM)],
-            in_place: flavor.constants().in_place,
+            in_place: abi.constants.in_place,
         }
     }
 }
@@ -98,12 +86,8 @@ unsafe extern "C" fn allreduce(
 /// Whether the accelerator has done it.
 fn offered(send: *const c_void, receive: *mut c_void, count: c_int, kind: Handle, operation: Handle, comm: Handle) -> bool {
     static HANDLES: OnceLock<Handles> = OnceLock::new();
-    let handles = HANDLES.get_or_init(|| Handles::of(symbols::flavor()));
-    // The upper half of the register means nothing if handles are ints.
-    let number = |handle: Handle| match symbols::flavor() {
-        Flavor::Mpich => handle as usize & 0xffff_ffff,
-        _ => handle as usize,
-    };
+    let handles = HANDLES.get_or_init(Handles::look_up);
+    let number = |handle: Handle| symbols::abi().handle_of(handle as u64);
     let Some(&(_, datatype, size)) = handles.types.iter().find(|known| known.0 == number(kind)) else { return false };
     let Some(&(_, operation)) = handles.operations.iter().find(|known| known.0 == number(operation)) else { return false };
     if number(comm) != handles.world || count <= 0 || receive.is_null() || send.is_null() {

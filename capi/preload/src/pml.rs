@@ -8,7 +8,6 @@
 
 use crate::symbols::{self, Real};
 use crate::{portals, state};
-use narrows_mpilib::Flavor;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -28,12 +27,9 @@ static ISEND_FUNCTION: AtomicUsize = AtomicUsize::new(0);
 /// MPI_THREAD_MULTIPLE was given: takes the place of Open MPI's blocking send. False: it is another Open MPI than those
 /// that are known.
 pub fn take_over() -> bool {
-    if symbols::flavor() != Flavor::OpenMpi {
-        return true;
-    }
     let module = symbols::variable(c"mca_pml") as *mut usize;
     if !is_cm() {
-        // The others wait in one place only.
+        // The others wait in one place only. Other libraries have nothing of that name.
         return true;
     }
     let (version, length) = version();

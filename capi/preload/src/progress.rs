@@ -4,7 +4,6 @@
 //! receive may have been freed, and the data of a long message come only when the receiver's library asks for them.
 
 use crate::symbols;
-use narrows_mpilib::Flavor;
 use std::ffi::{c_int, c_void};
 use std::mem::transmute;
 use std::ptr;
@@ -43,10 +42,10 @@ extern "C" fn cancel(_extra: *mut c_void, _complete: c_int) -> c_int {
 }
 
 impl Generalized {
-    /// Of a library with MPICH's ABI.
+    /// Of a library whose handles are ints.
     fn find() -> Option<Generalized> {
         let [start, test, complete] = [c"PMPI_Grequest_start", c"PMPI_Test", c"PMPI_Grequest_complete"].map(symbols::find);
-        if symbols::flavor() != Flavor::Mpich || [start, test, complete].contains(&0) {
+        if !symbols::abi().int_handles || [start, test, complete].contains(&0) {
             return None;
         }
         // SAFETY: the prototypes of mpi.h, with handles as numbers.
@@ -63,7 +62,7 @@ impl Generalized {
     /// Between MPI_Init and MPI_Finalize.
     unsafe fn progress(&self) {
         let (mut request, mut done) = (0, 0);
-        let nobody = ptr::without_provenance_mut(Flavor::Mpich.constants().ignore as usize);
+        let nobody = ptr::without_provenance_mut(symbols::constants().ignore as usize);
         // SAFETY: the functions of the library, as MPI wants them to be called; none of ours needs what it gets.
         unsafe {
             if (self.start)(query, free, cancel, ptr::null_mut(), &raw mut request) != 0 {

@@ -10,7 +10,6 @@ use libc::{
     EBUSY, c_int, c_uint, c_void, clockid_t, pthread_barrier_t, pthread_barrierattr_t, pthread_cond_t, pthread_mutex_t, pthread_rwlock_t,
     pthread_t, sem_t, timespec,
 };
-use narrows_mpilib::Flavor;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
@@ -264,10 +263,9 @@ unsafe extern "C" fn pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int 
     meet::release(mutex as usize);
     // SAFETY: forwarded as it came.
     let code = unsafe { next::narrows_mutex_unlock(mutex) };
-    // Open MPI has other locks, and another place to wait: `sched_yield`.
     if in_library() {
         let last = count_unlock();
-        if symbols::flavor() == Flavor::OpenMpi {
+        if symbols::abi().own_locks {
             portals::gives_lock();
         } else if last {
             portals::without_locks();

@@ -1,10 +1,10 @@
 //! The real function behind a symbol.
 
 use narrows_mpicalls::{CALLS, Call};
-use narrows_mpilib::{Constants, Flavor};
+use narrows_mpilib::{ABIS, Abi, Constants, KnownAbi};
 use std::ffi::{CStr, c_void};
 use std::mem;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// One interposed MPI symbol.
 pub struct Symbol {
@@ -183,7 +183,7 @@ pub fn find(name: &CStr) -> usize {
     } else if name.to_bytes().starts_with(b"event_") {
         &[b"libevent"]
     } else if name.to_bytes().to_ascii_lowercase().windows(4).any(|part| part == b"mpi_" || part == b"mpix") {
-        narrows_mpilib::LIBRARIES
+        narrows_mpilib::FILE_NAMES
     } else {
         &[]
     };
@@ -219,30 +219,26 @@ fn missing(name: &CStr) -> ! {
     unsafe { libc::abort() }
 }
 
-/// The family of the MPI library in this process. 0: unknown, else 1 + [`Flavor`].
-static FLAVOR: AtomicU8 = AtomicU8::new(0);
+/// The ABI of the MPI library in this process.
+static ABI: KnownAbi = KnownAbi::unknown();
 
-/// That of Open MPI until a function of a library has been found.
-pub fn flavor() -> Flavor {
-    match FLAVOR.load(Relaxed) {
-        2 => Flavor::Mpich,
-        3 => Flavor::Standard,
-        _ => Flavor::OpenMpi,
-    }
+/// It; the first of the table until a function of a library has been found.
+pub fn abi() -> &'static Abi {
+    ABI.get().unwrap_or(ABIS[0])
 }
 
-/// What its constants are worth.
+/// Its constants.
 pub fn constants() -> &'static Constants {
-    flavor().constants()
+    &abi().constants
 }
 
 /// Looks at the library that has this function.
 pub fn learn(function: usize) {
-    if FLAVOR.load(Relaxed) != 0 {
+    if ABI.get().is_some() {
         return;
     }
     // SAFETY: the record is filled only if dladdr succeeds, then with valid strings.
-    let flavor = unsafe {
+    let abi = unsafe {
         let mut info: libc::Dl_info = mem::zeroed();
         if libc::dladdr(function as *const c_void, &mut info) == 0 || info.dli_fname.is_null() {
             return;
@@ -251,9 +247,9 @@ pub fn learn(function: usize) {
         if handle.is_null() {
             return;
         }
-        let flavor = Flavor::of(|name| !crate::trampoline::real_dlsym(handle, name.as_ptr()).is_null());
+        let abi = Abi::of(ABIS, |name| !crate::trampoline::real_dlsym(handle, name.as_ptr()).is_null());
         libc::dlclose(handle);
-        flavor
+        abi
     };
-    FLAVOR.store(1 + flavor as u8, Relaxed);
+    ABI.set(abi);
 }

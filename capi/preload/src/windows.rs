@@ -15,7 +15,6 @@ use crate::symbols::{self, Real};
 use crate::trampoline::Mark;
 use crate::{portals, state};
 use libc::{c_int, c_void};
-use narrows_mpilib::Flavor;
 use narrows_output::say;
 use std::ffi::{CStr, CString};
 use std::io::Error;
@@ -52,7 +51,7 @@ struct Segment {
 }
 
 struct Window {
-    handle: usize,
+    handle: u64,
     memory: usize,
     length: usize,
     segments: Vec<Segment>,
@@ -84,43 +83,18 @@ fn layout(parts: &[Part]) -> Option<(Vec<usize>, usize)> {
 ///
 /// # Safety
 /// `place` points to a handle of the MPI library.
-unsafe fn handle_at(place: *const c_void) -> usize {
-    // SAFETY: handles are ints in MPICH's ABI and pointers in the others.
-    unsafe {
-        match symbols::flavor() {
-            Flavor::Mpich => place.cast::<u32>().read() as usize,
-            _ => place.cast::<usize>().read(),
-        }
-    }
+unsafe fn handle_at(place: *const c_void) -> u64 {
+    // SAFETY: as above.
+    unsafe { symbols::abi().handle_at(place as u64) }
 }
 
-/// The same for an argument: the upper half of the register means nothing if handles are ints.
-fn handle_of(argument: Handle) -> usize {
-    match symbols::flavor() {
-        Flavor::Mpich => argument as usize & 0xffff_ffff,
-        _ => argument as usize,
-    }
+fn handle_of(argument: Handle) -> u64 {
+    symbols::abi().handle_of(argument as u64)
 }
 
-/// Values of MPI constants that are not numbers everywhere, from the same files as `narrows_mpilib`.
 fn byte() -> Handle {
-    match symbols::flavor() {
-        Flavor::OpenMpi => symbols::variable(c"ompi_mpi_byte") as Handle,
-        Flavor::Mpich => 0x4c00_010d as Handle,
-        Flavor::Standard => 0x247 as Handle,
-    }
+    symbols::abi().handles.byte.handle(symbols::variable) as Handle
 }
-
-fn info_null() -> Handle {
-    match symbols::flavor() {
-        Flavor::OpenMpi => symbols::variable(c"ompi_mpi_info_null") as Handle,
-        Flavor::Mpich => 0x1c00_0000 as Handle,
-        Flavor::Standard => 0x130 as Handle,
-    }
-}
-
-/// MPI_ERR_RMA_SHARED in the ABI of MPICH.
-const MPICH_ERR_RMA_SHARED: c_int = 57;
 
 mod mpi {
     use super::*;
@@ -166,7 +140,7 @@ mod mpi {
 
 /// Whether the info object asks for segments that need not be adjacent.
 unsafe fn may_be_apart(info: Handle) -> bool {
-    if handle_of(info) == handle_of(info_null()) {
+    if handle_of(info) == symbols::abi().handles.info_null.handle(symbols::variable) {
         return false;
     }
     let (mut value, mut there) = ([0u8; 8], 0);
@@ -272,11 +246,9 @@ unsafe fn allocate(
         Err(code) => return Some(code),
     };
     if parts.iter().any(|part| part.node != mine.node) {
-        // Intel MPI would share the memory of this computer.
-        return (symbols::flavor() == Flavor::Mpich).then(|| {
+        return symbols::abi().refuses_shared_window.inspect(|&error| {
             // SAFETY: the caller's communicator. Its result says whether the handler was called.
-            unsafe { mpi::comm_call_errhandler(comm, MPICH_ERR_RMA_SHARED) };
-            MPICH_ERR_RMA_SHARED
+            unsafe { mpi::comm_call_errhandler(comm, error) };
         });
     }
     let (starts, bytes) = layout(&parts)?;

@@ -5,7 +5,7 @@ use crate::guarded::Guarded;
 use crate::mpi;
 use crate::output::{Output, tell};
 use crate::recorder::Recorder;
-use narrows_mpilib::Flavor;
+use narrows_mpilib::Fortran;
 use narrows_output::say;
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::CStr;
@@ -226,11 +226,10 @@ impl Call<'_> {
 
     pub fn handle(&self, at: usize) -> u64 {
         let word = self.words[at];
-        match (self.fortran, mpi::flavor()) {
+        match self.fortran {
             // SAFETY: as in `int`.
-            (true, _) => u64::from(unsafe { *(word as *const u32) }) | FORTRAN,
-            (false, Flavor::Mpich) => word & 0xffff_ffff,
-            (false, _) => word,
+            true => u64::from(unsafe { *(word as *const u32) }) | FORTRAN,
+            false => mpi::abi().handle_of(word),
         }
     }
 
@@ -238,10 +237,9 @@ impl Call<'_> {
     pub fn handle_at(&self, address: u64, index: usize) -> u64 {
         // SAFETY: the program passes the address of as many handles.
         unsafe {
-            match (self.fortran, mpi::flavor()) {
-                (true, _) => u64::from(*(address as *const u32).add(index)) | FORTRAN,
-                (false, Flavor::Mpich) => u64::from(*(address as *const u32).add(index)),
-                (false, _) => *(address as *const u64).add(index),
+            match self.fortran {
+                true => u64::from(*(address as *const u32).add(index)) | FORTRAN,
+                false => mpi::abi().handle_at(mpi::abi().handle_place(address, index)),
             }
         }
     }
@@ -374,7 +372,7 @@ fn prepare(call: &mut Call<'_>, own: &mut Scratch, enter: u64) {
                 Shape::SendReceive => (8, 9, 11),
                 _ => (5, 6, 8),
             };
-            let constants = mpi::flavor().constants();
+            let constants = &mpi::abi().constants;
             if call.int(source) == constants.any_source || call.int(tag) == constants.any_tag {
                 want(call, own, status, 1);
             }
@@ -400,10 +398,10 @@ fn prepare(call: &mut Call<'_>, own: &mut Scratch, enter: u64) {
 
 /// Passes statuses of our own where the program ignores them.
 fn want(call: &mut Call<'_>, own: &mut Scratch, at: usize, count: usize) {
-    let constants = mpi::flavor().constants();
+    let constants = &mpi::abi().constants;
     let ignored = match call.fortran {
         false => call.words[at] == constants.ignore,
-        true => fortran_ignores(call.words[at]),
+        true => Fortran::any(mpi::abi().fortran_ignore, call.words[at], mpi::variable),
     };
     if ignored {
         // All bits set is "any": MPICH leaves the status of an MPI_Isendrecv as it is.
@@ -411,16 +409,4 @@ fn want(call: &mut Call<'_>, own: &mut Scratch, at: usize, count: usize) {
         own.statuses.resize(count * constants.status_size.div_ceil(8) + 1, u64::MAX);
         call.words[at] = own.statuses.as_mut_ptr() as u64;
     }
-}
-
-/// Whether this address says that a Fortran program wants no status.
-fn fortran_ignores(address: u64) -> bool {
-    let open_mpi = [c"mpi_fortran_status_ignore_", c"mpi_fortran_statuses_ignore_"].map(mpi::variable);
-    // MPICH: variables with the addresses.
-    let mpich = [c"MPI_F_STATUS_IGNORE", c"MPI_F_STATUSES_IGNORE"].map(|name| match mpi::variable(name) {
-        0 => 0,
-        // SAFETY: a variable that holds an address.
-        place => unsafe { *(place as *const usize) },
-    });
-    open_mpi.into_iter().chain(mpich).any(|known| known != 0 && known as u64 == address)
 }

@@ -4,7 +4,7 @@ use crate::calls::{Call, Kinds, Maker, Which};
 use crate::mpi;
 use crate::recorder::{Communicator, Recorder, real_communicator};
 use crate::requests::{Persistent, Step, Template};
-use narrows_mpilib::Flavor;
+use narrows_mpilib::{Fortran, Numbering};
 use narrows_record::{Kind, Record};
 
 /// Tags of messages among neighbours, above what programs use; one per place in a grid.
@@ -149,15 +149,18 @@ impl Recorder {
         if how == Maker::Split {
             put(Which::Allgather, parent, 8);
         }
-        if mpi::flavor() == Flavor::OpenMpi {
-            for _ in 0..3 {
-                put(Which::Reduce, parent, 4);
-                put(Which::Bcast, parent, 4);
+        match mpi::abi().numbering {
+            Numbering::Trees => {
+                for _ in 0..3 {
+                    put(Which::Reduce, parent, 4);
+                    put(Which::Bcast, parent, 4);
+                }
             }
-        } else {
-            put(Which::Allreduce, parent, 65 * 4);
-            if let Some(made) = made {
-                put(Which::Bcast, made, 4);
+            Numbering::Mask => {
+                put(Which::Allreduce, parent, 65 * 4);
+                if let Some(made) = made {
+                    put(Which::Bcast, made, 4);
+                }
             }
         }
     }
@@ -295,7 +298,10 @@ impl Recorder {
         let mut plain = |count: usize, datatype: usize| call.count(count) * self.size_of(call.handle(datatype), fortran);
         let sum = |counts: usize| (0..size).map(|index| call.count_of(counts, index)).sum::<u64>();
         // MPI_IN_PLACE at the send buffer: its count and type say nothing.
-        let in_place = || if fortran { fortran_in_place(call.words[0]) } else { call.words[0] == constants.in_place };
+        let in_place = || match fortran {
+            true => Fortran::any(mpi::abi().fortran_in_place, call.words[0], mpi::variable),
+            false => call.words[0] == constants.in_place,
+        };
         match which {
             Barrier => (0, 0),
             Bcast => {
@@ -394,14 +400,4 @@ fn collective_record(which: Which, communicator: u16, root: i32, send: u64, rece
         extra: which as u8,
         ..Record::default()
     }
-}
-
-fn fortran_in_place(address: u64) -> bool {
-    let open_mpi = mpi::variable(c"mpi_fortran_in_place_");
-    let mpich = match mpi::variable(c"MPIR_F_MPI_IN_PLACE") {
-        0 => 0,
-        // SAFETY: a variable that holds an address.
-        place => unsafe { *(place as *const usize) },
-    };
-    [open_mpi, mpich].into_iter().any(|known| known != 0 && known as u64 == address)
 }

@@ -1,9 +1,8 @@
 //! The MPI library in this process.
 
-use narrows_mpilib::Flavor;
+use narrows_mpilib::{ABIS, Abi, FILE_NAMES, KnownAbi};
 use std::ffi::{CStr, c_int};
 use std::ptr;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 /// A rank's neighbours on a communicator with a topology, MPI_PROC_NULL and all, in the order of the buffers.
 #[derive(Clone, Debug, Default)]
@@ -17,42 +16,29 @@ pub struct Neighbours {
 /// MPI_UNDEFINED, the same everywhere.
 pub const UNDEFINED: i32 = -32766;
 
-static FLAVOR: AtomicU8 = AtomicU8::new(0);
+static ABI: KnownAbi = KnownAbi::unknown();
 
-/// The family, found out once.
+/// The ABI, found out once.
 #[inline]
-pub fn flavor() -> Flavor {
-    match FLAVOR.load(Relaxed) {
-        1 => Flavor::OpenMpi,
-        2 => Flavor::Mpich,
-        3 => Flavor::Standard,
-        _ => learn(),
-    }
+pub fn abi() -> &'static Abi {
+    ABI.get().unwrap_or_else(learn)
 }
 
 #[cold]
-fn learn() -> Flavor {
-    let flavor = Flavor::of(|name| variable(name) != 0);
-    FLAVOR.store(flavor as u8 + 1, Relaxed);
-    flavor
+fn learn() -> &'static Abi {
+    let abi = Abi::of(ABIS, |name| variable(name) != 0);
+    ABI.set(abi);
+    abi
 }
 
 /// MPI_COMM_WORLD
 pub fn world() -> u64 {
-    match flavor() {
-        Flavor::OpenMpi => variable(c"ompi_mpi_comm_world") as u64,
-        Flavor::Mpich => 0x4400_0000,
-        Flavor::Standard => 0x101,
-    }
+    abi().handles.comm_world.handle(variable)
 }
 
 /// MPI_COMM_NULL
 pub fn null_communicator() -> u64 {
-    match flavor() {
-        Flavor::OpenMpi => variable(c"ompi_mpi_comm_null") as u64,
-        Flavor::Mpich => 0x0400_0000,
-        Flavor::Standard => 0x100,
-    }
+    abi().handles.comm_null.handle(variable)
 }
 
 /// A variable, 0 if there is none. Not behind this library but anywhere: programs may have a copy, which is then the
@@ -67,7 +53,7 @@ pub fn variable(name: &CStr) -> usize {
 
 /// A function of the libraries behind this one, 0 if there is none.
 pub fn find(name: &CStr) -> usize {
-    narrows_mpilib::find(name, narrows_mpilib::LIBRARIES, libc::dlsym)
+    narrows_mpilib::find(name, FILE_NAMES, libc::dlsym)
 }
 
 /// Calls a function of MPI with up to four arguments, numbers or addresses. An error code if there is none of that
@@ -118,12 +104,12 @@ pub fn is_threaded() -> bool {
     let mut provided: c_int = 0;
     // SAFETY: the address of an int.
     unsafe { call(c"PMPI_Query_thread", [ptr::from_mut(&mut provided) as u64, 0, 0, 0]) };
-    provided >= flavor().constants().thread_multiple
+    provided >= abi().constants.thread_multiple
 }
 
 /// The neighbours of this rank on a communicator.
 pub fn neighbours(communicator: u64) -> Neighbours {
-    let [cartesian, graph, distributed] = flavor().constants().topologies;
+    let [cartesian, graph, distributed] = abi().constants.topologies;
     let kind = integer(c"PMPI_Topo_test", communicator);
     let address = |numbers: &mut Vec<c_int>| numbers.as_mut_ptr() as u64;
     let room = |count: c_int| vec![0 as c_int; count.max(0) as usize + 1];

@@ -5,7 +5,7 @@ use crate::clock::{self, now};
 use crate::mpi::{self, UNDEFINED};
 use crate::output::Output;
 use crate::requests::{NO_HANDLE, Open, Persistent, Requests, Step, Table, Template};
-use narrows_mpilib::{Constants, Flavor};
+use narrows_mpilib::Constants;
 use narrows_record::{ANY, Kind, MEMBERS, Record};
 use std::ffi::CStr;
 
@@ -59,7 +59,7 @@ impl Recorder {
             start,
             mark: start,
             busy: 0,
-            constants: mpi::flavor().constants(),
+            constants: &mpi::abi().constants,
             communicators: Table::default(),
             next_communicator: 1,
             types: Table::default(),
@@ -466,5 +466,5 @@ pub fn real_communicator(handle: u64, fortran: bool) -> u64 {
 fn from_fortran(convert: &CStr, handle: u64) -> u64 {
     // SAFETY: MPI_Comm_f2c and MPI_Type_f2c take one integer.
     let handle = unsafe { mpi::call(convert, [handle & 0xffff_ffff, 0, 0, 0]) };
-    if mpi::flavor() == Flavor::Mpich { handle & 0xffff_ffff } else { handle }
+    mpi::abi().handle_of(handle)
 }

@@ -5,7 +5,7 @@
 //! * `inspect.rs`: [`inspect`] finds the MPI library of a program, [`inspect_launcher`] takes a launcher by hand
 //!   (`--mpirun`).
 //! * `starts.rs`: what wrappers and scripts start.
-//! * `command.rs`: [`command`], the flags of each MPI.
+//! * `command.rs`: [`command`]; the flags of each MPI stand in its file of `narrows_mpilib`.
 //! * `preload.rs`: [`Preload`], a preload library without what the MPI library lacks.
 //! * [`resources`]: whether the host has room for so many processes.
 //! * `scratch.rs`: [`Scratch`], where a launcher keeps its files.
@@ -14,7 +14,7 @@
 //! use narrows_launch::{PROVIDER, Transport};
 //! let program = "./a.out";
 //! let mpi = narrows_launch::inspect(program, &[])?;
-//! println!("{} {}", mpi.kind, mpi.version); // Open MPI 4.1.4
+//! println!("{mpi}"); // Open MPI 4.1.4
 //! let environment = [("FI_PROVIDER_PATH".to_owned(), "/opt/narrows/lib".to_owned())];
 //! let scratch = narrows_launch::Scratch::create()?;
 //! let status = narrows_launch::command(Transport::Ofi(PROVIDER), &mpi, &scratch, 16, program, &[], &environment).status()?;
@@ -36,86 +36,48 @@ pub mod resources;
 mod scratch;
 mod starts;
 
-pub use command::{PROVIDER, Transport, command, plain, without_aslr};
+pub use command::{command, plain, without_aslr};
 pub use elf::{File, classify};
 pub use inspect::{check_launcher, has_component, inspect, inspect_launcher, locate};
+pub use narrows_mpilib::{LIBRARIES, Library, PROVIDER, Transport};
 pub use preload::Preload;
 pub use scratch::Scratch;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
-
-/// Families of MPI libraries that differ in their command lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Open MPI 4: ORTE.
-    OpenMpi4,
-    /// Open MPI 5: PRRTE.
-    OpenMpi5,
-    /// MPICH 4 and 5 with Hydra.
-    Mpich,
-    /// Intel MPI since 2019, which is MPICH 3 and more with a Hydra of its own.
-    IntelMpi,
-    /// No MPI: a program for Portals, started by Hydra (PMI-1, PMI-2) or, without that, by a shell.
-    Portals,
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Kind::OpenMpi4 | Kind::OpenMpi5 => "Open MPI",
-            Kind::Mpich => "MPICH",
-            Kind::IntelMpi => "Intel MPI",
-            Kind::Portals => "Portals",
-        })
-    }
-}
-
-impl Kind {
-    /// Whether the launcher ends the job when a rank has been killed by a signal, or has left after MPI_Init and before
-    /// MPI_Finalize.
-    pub fn notices_deaths(self, launcher: &Path) -> bool {
-        !launcher.ends_with(command::SHELL)
-    }
-
-    /// The same of a rank that a signal has killed before MPI_Init. (Intel's 2021.18 waits for ever.)
-    pub fn notices_early_deaths(self, launcher: &Path) -> bool {
-        self != Kind::IntelMpi && self.notices_deaths(launcher)
-    }
-
-    /// The same of a rank that has left before MPI_Init with a code that is not 0. (hydra waits for ever, as Open MPI
-    /// 5.0.11 does for one with code 0.)
-    pub fn notices_early_failures(self) -> bool {
-        matches!(self, Kind::OpenMpi4 | Kind::OpenMpi5)
-    }
-
-    /// Variable that tells a process its rank, set by the launcher.
-    pub fn rank_variable(self) -> &'static str {
-        match self {
-            Kind::OpenMpi4 | Kind::OpenMpi5 => "OMPI_COMM_WORLD_RANK",
-            Kind::Mpich | Kind::IntelMpi => "PMI_RANK",
-            Kind::Portals => "NARROWS_RANK",
-        }
-    }
-}
+use std::path::PathBuf;
 
 /// An MPI installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mpi {
-    /// Family.
-    pub kind: Kind,
+    /// Which library, or Portals without one.
+    pub library: &'static Library,
     /// Version as the launcher says it: "4.1.4".
     pub version: String,
-    /// The library that the program uses, or the one beside a launcher that was given by hand; `None` if there is none.
-    pub library: Option<PathBuf>,
+    /// File of the library that the program uses, or of the one beside a launcher that was given by hand; `None` if
+    /// there is none.
+    pub file: Option<PathBuf>,
     /// `mpirun` or `mpiexec`.
     pub launcher: PathBuf,
 }
 
 impl fmt::Display for Mpi {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.kind, self.version)
+        write!(f, "{} {}", self.library.name, self.version)
     }
+}
+
+impl Mpi {
+    /// Major version; 0 if the version does not begin with a number.
+    pub fn major(&self) -> u32 {
+        inspect::major(&self.version).unwrap_or(0)
+    }
+}
+
+/// "Open MPI 4 or 5, MPICH 4 or 5 or Intel MPI 2019 or later", with another word before the last one.
+fn libraries(conjunction: &str) -> String {
+    let names: Vec<&str> = LIBRARIES.iter().map(|library| library.versions).collect();
+    let (last, others) = names.split_last().unwrap_or((&"", &[]));
+    format!("{} {conjunction} {last}", others.join(", "))
 }
 
 /// Why a program cannot be launched, and what to do.
@@ -178,7 +140,7 @@ pub enum LaunchError {
         message: String,
     },
     /// A library that is none of those that we know.
-    #[error("{0}: an MPI library that is neither Open MPI 4 or 5, MPICH nor Intel MPI; use one of these")]
+    #[error("{0}: an MPI library that is neither {names}; use one of these", names = libraries("nor"))]
     UnknownMpi(PathBuf),
     /// The library is there, its launcher is not.
     #[error("{library}: its launcher is not in {searched}; install it, or name it with --mpirun PATH")]
@@ -189,7 +151,7 @@ pub enum LaunchError {
         searched: String,
     },
     /// A launcher that does not answer as one of those that we know.
-    #[error("{launcher}: not a launcher of Open MPI 4 or 5, MPICH or Intel MPI ({message})")]
+    #[error("{launcher}: not a launcher of {names} ({message})", names = libraries("or"))]
     UnknownLauncher {
         /// The launcher.
         launcher: PathBuf,
@@ -209,7 +171,7 @@ pub enum LaunchError {
         name: String,
     },
     /// A version that is too old.
-    #[error("{launcher}: {name} {version} is too old; Open MPI 4 or 5, MPICH 4 or 5 or Intel MPI 2019 or later is needed")]
+    #[error("{launcher}: {name} {version} is too old; {names} is needed", names = libraries("or"))]
     TooOld {
         /// The launcher.
         launcher: PathBuf,

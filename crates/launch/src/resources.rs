@@ -12,10 +12,8 @@ fn limit(of: libc::__rlimit_resource_t) -> libc::rlimit {
 /// 12 MiB at 4 ranks.
 const TEMPORARY_LEAST: u64 = 16 << 20;
 
-/// Open files of a rank in the simulator.
+/// Open files of a rank in the simulator; with a launcher there may be more (`narrows_mpilib::Library::open_files`).
 pub const FILES_OF_A_RANK: u64 = 2;
-/// In a launcher of an MPI.
-pub const FILES_OF_AN_MPI_RANK: u64 = 4;
 
 /// Whether so many ranks can have their open files: a launcher that lacks them stands still, or says something else.
 /// Raises the limit as far as it takes, if it may.

@@ -6,7 +6,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use narrows_launch::{Kind, LaunchError, Mpi, Scratch, Transport, check_launcher, command, has_component, inspect, inspect_launcher};
+use narrows_launch::{LaunchError, Mpi, Scratch, Transport, check_launcher, command, has_component, inspect, inspect_launcher};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -63,16 +63,16 @@ fn a_launcher_finds_what_is_beside_it() {
     script(&folder.join("beside.hydra"), "#!/bin/sh\necho 'Intel(R) MPI Library for Linux* OS, Version 2021.18.1 Build 1'\n");
     let launcher = script(&folder.join("mpirun"), "#!/bin/sh\nbeside.hydra \"$@\"\n");
     let mpi = inspect_launcher(Path::new(&launcher)).unwrap();
-    assert_eq!((mpi.kind, mpi.version.as_str()), (Kind::IntelMpi, "2021.18.1"));
+    assert_eq!((mpi.library.name, mpi.version.as_str()), ("Intel MPI", "2021.18.1"));
 }
 
 fn launch(mpi: &Mpi, ranks: u32, program: &str, arguments: &[&str], input: &str) -> Output {
     let mut environment = vec![("NARROWS_TEST".to_owned(), "one;two three".to_owned())];
     let mut provider = "sockets";
-    if mpi.kind == Kind::IntelMpi {
+    if mpi.library.name == "Intel MPI" {
         // Its libfabric has no provider inside, and others beside the library.
         provider = "tcp;ofi_rxm";
-        let folder = mpi.library.as_ref().unwrap().parent().unwrap();
+        let folder = mpi.file.as_ref().unwrap().parent().unwrap();
         environment.push(("FI_PROVIDER_PATH".to_owned(), folder.display().to_string()));
     }
     let arguments: Vec<_> = arguments.iter().map(|text| text.to_string()).collect();
@@ -129,10 +129,10 @@ fn every_installed_mpi() {
         let mpi = inspect(program, &[]).unwrap();
         // It is the launcher of that installation.
         assert_eq!(mpi.launcher.parent().unwrap().canonicalize().unwrap(), prefix.join("bin").canonicalize().unwrap(), "{mpi:?}");
-        let library = mpi.library.as_ref().unwrap().canonicalize().unwrap();
+        let library = mpi.file.as_ref().unwrap().canonicalize().unwrap();
         assert!(library.starts_with(prefix.canonicalize().unwrap()) || prefix == Path::new("/usr"), "{mpi:?}");
         let by_hand = inspect_launcher(&mpi.launcher).unwrap();
-        assert_eq!((by_hand.kind, &by_hand.version), (mpi.kind, &mpi.version));
+        assert_eq!((by_hand.library, &by_hand.version), (mpi.library, &mpi.version));
 
         let output = launch(&mpi, 3, program, &["x y"], "typed\n");
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -145,7 +145,7 @@ fn every_installed_mpi() {
 
         let output = launch(&mpi, 2, program, &["x", "window"], "\n");
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-        if mpi.kind == Kind::OpenMpi4 {
+        if (mpi.library.name, mpi.major()) == ("Open MPI", 4) {
             // Its btl/ofi does not take the provider `sockets`: refused by name, not done around the network. On a busy
             // host mpirun itself may fail to print the name (orte/util/show_help.c).
             let said = ["MPI_ERR_WIN", "orte/util/show_help.c"].iter().any(|name| errors.contains(name));
@@ -163,7 +163,7 @@ fn python() {
         return;
     }
     let mpi = inspect("/usr/bin/python3", &[]).unwrap();
-    assert_eq!(mpi.kind, Kind::OpenMpi4);
+    assert_eq!((mpi.library.name, mpi.major()), ("Open MPI", 4));
     assert_eq!(mpi.launcher.parent(), Some(Path::new("/usr/bin")));
     let folder = folder("python");
     let script = script(&folder.join("script"), "#!/usr/bin/python3 -u\nprint('hello')\n");
@@ -208,13 +208,14 @@ fn what_wrappers_start() {
     for (mpi, _) in &found {
         for (other, program) in &found {
             let refused = check_launcher(mpi, "env", std::slice::from_ref(program)).map_err(|error| error.to_string());
-            assert_eq!(refused.is_ok(), mpi.kind == other.kind, "{refused:?}");
-            assert_eq!(check_launcher(mpi, program, &[]).is_ok(), mpi.kind == other.kind);
+            let same = (mpi.library, mpi.major()) == (other.library, other.major());
+            assert_eq!(refused.is_ok(), same, "{refused:?}");
+            assert_eq!(check_launcher(mpi, program, &[]).is_ok(), same);
         }
     }
-    for (mpi, program) in found.iter().filter(|(mpi, _)| matches!(mpi.kind, Kind::OpenMpi4 | Kind::OpenMpi5)) {
-        assert_eq!(has_component(program, &[], "mtl_ofi"), Some(true), "{mpi}");
-        assert_eq!(has_component(program, &[], "mtl_pigeon"), Some(false), "{mpi}");
+    for (mpi, program) in found.iter().filter(|(mpi, _)| mpi.library.components.is_some()) {
+        assert_eq!(has_component(mpi, program, &[], "mtl_ofi"), Some(true), "{mpi}");
+        assert_eq!(has_component(mpi, program, &[], "mtl_pigeon"), Some(false), "{mpi}");
     }
 }
 
@@ -265,7 +266,7 @@ fn what_cannot_be_launched() {
     build(Path::new("cc"), "int MPI_Init(void); int main(void) { return MPI_Init(); }", Path::new(&path("strange")), &[&library, &rpath]);
     assert_eq!(
         refused(&path("strange")),
-        format!("{library}: an MPI library that is neither Open MPI 4 or 5, MPICH nor Intel MPI; use one of these")
+        format!("{library}: an MPI library that is neither Open MPI 4 or 5, MPICH 4 or 5 nor Intel MPI 2019 or later; use one of these")
     );
     // The same with a name that we know, but no launcher near it.
     build(

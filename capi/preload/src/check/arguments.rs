@@ -2,7 +2,7 @@
 
 use super::library::{self, Handle};
 use crate::symbols;
-use narrows_mpilib::{Constants, Flavor};
+use narrows_mpilib::{Constants, Fortran};
 
 /// Argument words of the longest call that is looked at, with ierror: MPI_Rget_accumulate has 13.
 pub(super) const ARGUMENTS: usize = 14;
@@ -79,10 +79,9 @@ impl Scratch {
 
     pub(super) fn handle(&self, what: Handle, at: u8) -> u64 {
         let word = self.words[usize::from(at)];
-        match (self.fortran, symbols::flavor()) {
-            (true, _) => library::from_fortran(what, self.int(at)),
-            (false, Flavor::Mpich) => word & 0xffff_ffff,
-            (false, _) => word,
+        match self.fortran {
+            true => library::from_fortran(what, self.int(at)),
+            false => symbols::abi().handle_of(word),
         }
     }
 
@@ -94,18 +93,14 @@ impl Scratch {
         }
         // SAFETY: the program passes the address of as many handles.
         unsafe {
-            match (self.fortran, symbols::flavor()) {
-                (true, _) => {
+            match self.fortran {
+                true => {
                     let place = (address as *const i32).add(index);
                     (library::from_fortran(what, *place), place as u64)
                 }
-                (false, Flavor::Mpich) => {
-                    let place = (address as *const u32).add(index);
-                    (u64::from(*place), place as u64)
-                }
-                (false, _) => {
-                    let place = (address as *const u64).add(index);
-                    (*place, place as u64)
+                false => {
+                    let place = symbols::abi().handle_place(address, index);
+                    (symbols::abi().handle_at(place), place)
                 }
             }
         }
@@ -154,11 +149,7 @@ impl Scratch {
 
     pub(super) fn in_place(&self, at: u8, constants: &Constants) -> bool {
         let address = self.buffer(at);
-        if self.fortran {
-            library::fortran_constant(address, &[c"mpi_fortran_in_place_"], &[c"MPIR_F_MPI_IN_PLACE"])
-        } else {
-            address == constants.in_place
-        }
+        if self.fortran { Fortran::any(symbols::abi().fortran_in_place, address, symbols::variable) } else { address == constants.in_place }
     }
 
     /// Passes statuses of our own where the program ignores them: position and address.
@@ -166,11 +157,7 @@ impl Scratch {
         let address = self.words[usize::from(at)];
         let ignored = match self.fortran {
             false => address == constants.ignore,
-            true => library::fortran_constant(
-                address,
-                &[c"mpi_fortran_status_ignore_", c"mpi_fortran_statuses_ignore_"],
-                &[c"MPI_F_STATUS_IGNORE", c"MPI_F_STATUSES_IGNORE"],
-            ),
+            true => Fortran::any(symbols::abi().fortran_ignore, address, symbols::variable),
         };
         if !ignored {
             return None;

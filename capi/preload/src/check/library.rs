@@ -1,8 +1,7 @@
 //! What the MPI library says of handles: types, members of communicators, reduce operations.
 
 use crate::symbols::{self, Real};
-use narrows_facts::{OPERATIONS, kind};
-use narrows_mpilib::Flavor;
+use narrows_facts::kind;
 use std::ffi::{CStr, c_int};
 use std::ptr;
 use std::sync::Arc;
@@ -102,8 +101,8 @@ pub enum Handle {
 
 /// The handle of C for one of Fortran.
 pub fn from_fortran(what: Handle, handle: i32) -> u64 {
-    if symbols::flavor() == Flavor::Mpich {
-        // They are the same numbers (mpi.h: MPI_Comm_f2c and its like are casts).
+    if symbols::abi().int_handles {
+        // mpi.h of MPICH: MPI_Comm_f2c and its like are casts.
         return u64::from(handle as u32);
     }
     let real = match what {
@@ -121,22 +120,14 @@ pub fn from_fortran(what: Handle, handle: i32) -> u64 {
 
 /// MPI_COMM_WORLD and MPI_COMM_SELF.
 pub fn predefined() -> [u64; 2] {
-    match symbols::flavor() {
-        Flavor::OpenMpi => [c"ompi_mpi_comm_world", c"ompi_mpi_comm_self"].map(|name| symbols::variable(name) as u64),
-        // mpi.h of MPICH 5.0.2, and its mpi_abi.h.
-        Flavor::Mpich => [0x4400_0000, 0x4400_0001],
-        Flavor::Standard => [0x101, 0x102],
-    }
+    let handles = &symbols::abi().handles;
+    [handles.comm_world, handles.comm_self].map(|known| known.handle(symbols::variable))
 }
 
 /// MPI_COMM_NULL, MPI_WIN_NULL and zero, which is none.
 pub fn is_null(handle: u64) -> bool {
-    handle == 0
-        || match symbols::flavor() {
-            Flavor::OpenMpi => [c"ompi_mpi_comm_null", c"ompi_mpi_win_null"].iter().any(|name| symbols::variable(name) as u64 == handle),
-            Flavor::Mpich => [0x0400_0000, 0x2000_0000].contains(&handle),
-            Flavor::Standard => [0x100, 0x110].contains(&handle),
-        }
+    let handles = &symbols::abi().handles;
+    handle == 0 || [handles.comm_null, handles.win_null].iter().any(|known| known.handle(symbols::variable) == handle)
 }
 
 /// The group of all ranks for a program that has sessions only, and no MPI_COMM_WORLD; 0: there is one.
@@ -343,7 +334,6 @@ fn kind_of(handle: u64, size: u64, depth: u32) -> u32 {
         return if integers == 0 { kind_by_name(handle, size) } else { 0 };
     }
     let (mut a, mut b, mut c) = (vec![0 as c_int; integers], vec![0i64; addresses], vec![0u64; types]);
-    let mpich = symbols::flavor() == Flavor::Mpich;
     // Seven arguments: the last one goes over the stack.
     // SAFETY: the prototype in mpi.h, with room for as much as the envelope says; handles are no longer than 8 bytes.
     unsafe {
@@ -353,12 +343,11 @@ fn kind_of(handle: u64, size: u64, depth: u32) -> u32 {
             return 0;
         }
     }
-    if mpich {
-        // Ints, one behind the other.
-        c = (0..types).map(|index| c[index / 2] >> (index % 2 * 32) & 0xffff_ffff).collect();
-    }
+    let abi = symbols::abi();
+    // SAFETY: as many handles, one behind the other, as the library has written.
+    let children = (0..types).map(|index| unsafe { abi.handle_at(abi.handle_place(c.as_ptr() as u64, index)) });
     let (mut found, mut several) = (None, false);
-    for &(mut child) in &c {
+    for mut child in children {
         let size = integer(&TYPE_SIZE, child).max(0) as u64;
         if size > 0 {
             let kind = kind_of(child, size, depth + 1);
@@ -398,32 +387,8 @@ fn kind_by_name(handle: u64, size: u64) -> u32 {
     kind::of(number, size as u32 & 0xffff)
 }
 
-/// A reduce operation's place in [`OPERATIONS`].
+/// A reduce operation's place in [`narrows_facts::OPERATIONS`], whose first two are not predefined.
 pub fn operation(handle: u64) -> u32 {
-    let place = match symbols::flavor() {
-        Flavor::OpenMpi => OPERATIONS.iter().skip(2).position(|name| {
-            let symbol = format!("ompi_mpi_op_{}\0", name.trim_start_matches("MPI_").to_lowercase());
-            CStr::from_bytes_until_nul(symbol.as_bytes()).is_ok_and(|symbol| symbols::variable(symbol) as u64 == handle)
-        }),
-        // mpi.h of MPICH 5.0.2: numbered as in the list.
-        Flavor::Mpich => (0x5800_0001..=0x5800_000e).contains(&handle).then(|| (handle & 0xff) as usize - 1),
-        // mpi_abi.h of MPICH 5.0.2.
-        Flavor::Standard => {
-            const NUMBERS: [u64; 14] = [0x23, 0x22, 0x21, 0x24, 0x30, 0x28, 0x31, 0x29, 0x32, 0x2a, 0x38, 0x39, 0x3c, 0x3d];
-            NUMBERS.iter().position(|&number| number == handle)
-        }
-    };
-    place.map_or(1, |place| place as u32 + 2)
-}
-
-/// Whether a Fortran program says by this address that it wants no status, or that its buffer is in place.
-pub fn fortran_constant(address: u64, names: &[&CStr], variables: &[&CStr]) -> bool {
-    let direct = names.iter().map(|name| symbols::variable(name));
-    // MPICH: variables with the addresses.
-    let behind = variables.iter().map(|name| match symbols::variable(name) {
-        0 => 0,
-        // SAFETY: a variable that holds an address.
-        place => unsafe { *(place as *const usize) },
-    });
-    direct.chain(behind).any(|known| known != 0 && known as u64 == address)
+    let mut known = symbols::abi().handles.operations.iter();
+    known.position(|operation| operation.handle(symbols::variable) == handle).map_or(1, |place| place as u32 + 2)
 }

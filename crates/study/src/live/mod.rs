@@ -231,11 +231,9 @@ impl RunSpec {
         launch::resources::check_temporary().map_err(StudyError::Host)?;
         launch::resources::check_files(self.ranks, launch::resources::FILES_OF_A_RANK).map_err(StudyError::Host)?;
         let (mpi, program) = launcher(self.mpirun.as_deref(), &self.program).map_err(host)?;
-        if mpi.kind != launch::Kind::Portals {
-            launch::resources::check_files(self.ranks, launch::resources::FILES_OF_AN_MPI_RANK).map_err(StudyError::Host)?;
-        }
+        launch::resources::check_files(self.ranks, mpi.library.open_files).map_err(StudyError::Host)?;
         let over_portals = !matches!(self.transport, launch::Transport::Ofi(_));
-        if over_portals && !matches!(mpi.kind, launch::Kind::OpenMpi4 | launch::Kind::OpenMpi5) {
+        if over_portals && mpi.library.components.is_none() {
             return Err(StudyError::Host(format!(
                 "--transport chooses among the components of Open MPI, and this is {mpi}; leave it away"
             )));
@@ -246,7 +244,7 @@ impl RunSpec {
             launch::Transport::BtlPortals4 => Some("btl_portals4"),
         };
         if let Some(component) = component
-            && launch::has_component(&program, &self.program[1..], component) == Some(false)
+            && launch::has_component(&mpi, &program, &self.program[1..], component) == Some(false)
         {
             return Err(StudyError::Host(format!(
                 "--transport: this {mpi} was built without Portals 4 and has no component {}; leave it away, or use an Open MPI that was \
@@ -336,7 +334,7 @@ impl RunSpec {
         }
 
         let channel = format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
-        let fitted = |library: &Path| launch::Preload::fitted(library, mpi.library.as_deref()).map_err(host);
+        let fitted = |library: &Path| launch::Preload::fitted(library, mpi.file.as_deref()).map_err(host);
         let preload = fitted(&libraries.join("libnarrows-preload.so"))?;
         let recording = self.recorder.as_ref().map(|recorder| fitted(&recorder.library)).transpose()?;
         // What a copy needs is not beside it.
@@ -357,13 +355,13 @@ impl RunSpec {
         }
         environment.push(("NARROWS_ALIVE".to_owned(), alive.display().to_string()));
         if bridged {
-            environment.extend(without_atomics(mpi.kind));
+            environment.extend(without_atomics(&mpi));
         }
         // Whether the program uses Portals without MPI is seen when it calls PtlInit.
         environment.extend(portals_environment(&processes));
         environment.push(("LD_LIBRARY_PATH".to_owned(), library_path(&libraries)));
         let mut command = launch::command(self.transport, &mpi, &scratch, self.ranks, &program, &self.program[1..], &environment);
-        if matches!(mpi.kind, launch::Kind::OpenMpi4 | launch::Kind::OpenMpi5) {
+        if mpi.library.preloads_launcher {
             command.env("LD_PRELOAD", preload_list(&[libraries.join(LAUNCHER)]));
         }
         if self.no_aslr {
@@ -376,9 +374,9 @@ impl RunSpec {
             hosts: hosts.clone(),
             mpi: mpi.to_string(),
             launcher: Launcher {
-                notices_deaths: mpi.kind.notices_deaths(&mpi.launcher),
-                notices_early_deaths: mpi.kind.notices_early_deaths(&mpi.launcher),
-                notices_early_failures: mpi.kind.notices_early_failures(),
+                notices_deaths: mpi.library.notices_deaths,
+                notices_early_deaths: mpi.library.notices_early_deaths,
+                notices_early_failures: mpi.library.notices_early_failures,
             },
             alive: Some(alive),
             progress: Arc::clone(&meter),
@@ -568,14 +566,9 @@ fn portals_environment(processes: &[ProcessId]) -> [(String, String); 2] {
     [("NARROWS_RANKS".to_owned(), processes.len().to_string()), ("NARROWS_MAP".to_owned(), map.join(","))]
 }
 
-/// What ranks find beside that where one-sided operations are messages (decision 0020). `btl/ofi` of Open MPI 4.1 ends
-/// the process in an atomic of a logical operation, and what the last items of a long MPI_Get_accumulate have fetched
-/// gets lost when they are atomics of the network: it has none there anyway.
-fn without_atomics(kind: launch::Kind) -> Vec<(String, String)> {
-    let names: &[&str] = match kind {
-        launch::Kind::OpenMpi4 => &["OMPI_MCA_osc_rdma_acc_use_amo", "OMPI_MCA_osc_rdma_network_max_amo"],
-        _ => &[],
-    };
+/// What ranks find beside that where one-sided operations are messages (decision 0020).
+fn without_atomics(mpi: &launch::Mpi) -> Vec<(String, String)> {
+    let names = (mpi.library.without_atomics)(mpi.major());
     let unset = names.iter().filter(|name| std::env::var_os(name).is_none());
     unset.map(|&name| (name.to_owned(), "0".to_owned())).collect()
 }
