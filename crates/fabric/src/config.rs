@@ -1,12 +1,11 @@
 //! What a machine file says about the network.
 
 mod check;
-mod congestion;
 
 use crate::faults::Fault;
+use crate::{Congestion, Ecn};
 pub use check::ConfigError;
 pub(crate) use check::Routings;
-pub use congestion::{Acc, AccPolicy, Congestion, Dcqcn, Ecn, Fraction, Hpcc, Nscc, Sperc, Swift};
 use narrows_topology::{LinkClass, RoutingKind, Topology};
 use narrows_units::{ByteRate, Bytes, SimTime};
 use std::collections::BTreeMap;
@@ -375,12 +374,6 @@ impl NetworkConfig {
     /// Those of all virtual networks.
     pub fn congestions(&self) -> impl Iterator<Item = Congestion> {
         (0..self.virtual_networks).map(|virtual_network| self.congestion(virtual_network))
-    }
-
-    /// The virtual networks whose congestion control is one of these, a bit each, and the first of them.
-    pub(crate) fn controlled<T>(&self, which: impl Fn(Congestion) -> Option<T>) -> Option<(u32, T)> {
-        let of = |virtual_network: u8| Some((1 << virtual_network, which(self.congestion(virtual_network))?));
-        (0..self.virtual_networks).filter_map(of).reduce(|(set, first), (bit, _)| (set | bit, first))
     }
 
     /// Wire bytes of a full packet.

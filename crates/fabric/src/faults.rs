@@ -4,7 +4,8 @@
 //! came: a link's latency after its tail would have been there. What it breaks goes on to the port that it is for,
 //! which finds out by one of two check sums ([`Checks`]), or does not.
 
-use crate::config::{Checks, Fraction, NetworkConfig};
+use crate::Fraction;
+use crate::config::{Checks, NetworkConfig};
 use narrows_engine::random::Stream;
 use narrows_engine::stream;
 use narrows_units::SimTime;

@@ -40,6 +40,7 @@
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
 pub mod config;
+mod congestion;
 pub mod control;
 mod endpoints;
 pub mod faults;
@@ -50,15 +51,14 @@ pub mod multicast;
 pub mod packet;
 pub mod parallel;
 pub mod port;
-pub mod telemetry;
 pub mod timing;
 mod whole;
 
 pub use config::{
-    Acc, AccPolicy, Arbitration, Checks, ConfigError, Congestion, Dcqcn, Delivery, Derived, Ecn, FlowConfig, FlowControl, Forwarding,
-    Fraction, Hpcc, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig, NetworkKind, Nscc, PauseConfig, Queueing, Reliability, Sperc,
-    Swift, Turns,
+    Arbitration, Checks, ConfigError, Delivery, Derived, FlowConfig, FlowControl, Forwarding, IntraNodeConfig, LinkConfig, LogGpConfig,
+    NetworkConfig, NetworkKind, PauseConfig, Queueing, Reliability, Turns,
 };
+pub use congestion::*;
 pub use faults::{Fault, Probability};
 pub use flights::MAX_PAYLOAD;
 pub use multicast::{Tree, TreeError};

@@ -6,7 +6,7 @@
 
 pub use crate::packet::state::Packet;
 
-use crate::telemetry::Carried;
+use crate::Carried;
 use crate::timing::Costs;
 use crate::{Arrival, EventKind, NetworkConfig, Observer, Statistics, Transfer, TransferId, Undelivered};
 use narrows_units::{Bytes, SimTime};

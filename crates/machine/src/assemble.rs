@@ -142,41 +142,16 @@ impl Machine {
             model::Delivery::Ordered => narrows_fabric::Delivery::Ordered,
             model::Delivery::Unordered => narrows_fabric::Delivery::Unordered,
         };
-        let congestion = self.congestion(self.network.congestion[0]);
+        let congestion = self.network.controls.of(self.network.congestion[0]);
         let ack = Bytes(ack.0.saturating_add(self.telemetry_bytes().0));
         Some(narrows_fabric::Reliability { window, room, flows, timeout, retries, ack, delivery, unordered, checks, congestion })
-    }
-
-    fn congestion(&self, which: model::Congestion) -> narrows_fabric::Congestion {
-        match which {
-            model::Congestion::None | model::Congestion::Pfc => narrows_fabric::Congestion::None,
-            model::Congestion::Throttle => narrows_fabric::Congestion::Throttle(self.network.throttle.rate),
-            model::Congestion::Acc => narrows_fabric::Congestion::Acc(self.acc()),
-            model::Congestion::Dcqcn => narrows_fabric::Congestion::Dcqcn(self.network.dcqcn),
-            model::Congestion::Swift => narrows_fabric::Congestion::Swift(self.network.swift),
-            model::Congestion::Nscc => narrows_fabric::Congestion::Nscc(self.network.nscc),
-            model::Congestion::Hpcc => narrows_fabric::Congestion::Hpcc(self.network.hpcc),
-            model::Congestion::Sperc => narrows_fabric::Congestion::Sperc(self.network.sperc),
-        }
     }
 
     /// Those that differ from that of the first virtual network.
     fn congestion_of(&self) -> BTreeMap<u8, narrows_fabric::Congestion> {
         let [first, ..] = self.network.congestion;
         let all = (0..).zip(self.network.congestion);
-        all.filter(|&(_, own)| own != first).map(|(network, own)| (network, self.congestion(own))).collect()
-    }
-
-    fn acc(&self) -> narrows_fabric::Acc {
-        let model::Acc { policy, margin, period, packets_per_period, rise, packet, skew } = self.network.acc;
-        let policy = match policy {
-            model::AccPolicy::FrpOnly => narrows_fabric::AccPolicy::FrpOnly,
-            model::AccPolicy::FrpInit => narrows_fabric::AccPolicy::FrpInit,
-            model::AccPolicy::WaitForFeedback => narrows_fabric::AccPolicy::WaitForFeedback,
-            model::AccPolicy::MindTheGap => narrows_fabric::AccPolicy::MindTheGap,
-            model::AccPolicy::WaitToRise => narrows_fabric::AccPolicy::WaitToRise,
-        };
-        narrows_fabric::Acc { policy, margin, period, packets_per_period, rise, packet, skew }
+        all.filter(|&(_, own)| own != first).map(|(network, own)| (network, self.network.controls.of(own))).collect()
     }
 
     /// Of its links, on a rail or on all.

@@ -2,6 +2,7 @@
 //! and its meaning. Reading, writing, diagnostics and the reference in `docs/machine-files.md` all
 //! come from this table.
 
+use crate::congestion::{Congestion, Controls};
 use crate::host::HostPattern;
 use crate::ip;
 use crate::model::*;
@@ -180,7 +181,7 @@ pub(crate) fn time<'a>(path: &'static str, field: &'a mut SimTime, doc: &'static
     key(path, Field::Time(field, SimTime::ZERO), doc)
 }
 
-fn fraction<'a>(path: &'static str, field: &'a mut Fraction, doc: &'static str) -> Key<'a> {
+pub(crate) fn fraction<'a>(path: &'static str, field: &'a mut Fraction, doc: &'static str) -> Key<'a> {
     key(path, Field::Fraction(field, 1_000_000), doc)
 }
 
@@ -343,45 +344,9 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         key("network.reliability.ack", Field::Size(&mut m.network.reliability.ack, Bytes(1)), "An acknowledgement on the wire, with preamble and gap").default("\"84 B\""),
         count("network.reliability.fcs", &mut m.network.reliability.fcs, 0, 32, "Bits of the check sum of frames, which is made anew for each link; 0: there is none").default("32"),
         count("network.reliability.crc", &mut m.network.reliability.crc, 0, 32, "Bits of the check sum of the payload, from NIC to NIC").default("32"),
-
-        key("network.acc.policy", Field::Choice(&mut m.network.acc.policy), "With `acc`: what sources and links do; each policy has what those before it have").default("\"mind-the-gap\""),
-        key("network.acc.margin", Field::Fraction(&mut m.network.acc.margin, 999_999), "The part of each link's rate that is granted to nobody").default("0.05"),
-        key("network.acc.period", Field::Time(&mut m.network.acc.period, SimTime::from_ns(100)), "Between two pulses of the fabric's clock, at which links find new shares").default("\"20 us\""),
-        count("network.acc.packets_per_period", &mut m.network.acc.packets_per_period, 1, 2, "Flow rate packets of a flow in a period; two make the loop half as long").default("1"),
-        fraction("network.acc.rise", &mut m.network.acc.rise, "A share goes up by this part of the way in a period, and down at once").default("0.5"),
-        key("network.acc.packet", Field::Size(&mut m.network.acc.packet, Bytes(1)), "A flow rate packet on the wire").default("\"32 B\""),
-        time("network.acc.skew", &mut m.network.acc.skew, "Each clock is early by up to this, at most a quarter of the period").default("\"0 ns\""),
-
-        time("network.dcqcn.interval", &mut m.network.dcqcn.interval, "With `dcqcn`: a target tells of marks at most once in this time").default("\"50 us\""),
-        key("network.dcqcn.packet", Field::Size(&mut m.network.dcqcn.packet, Bytes(1)), "A congestion notification packet on the wire, with preamble and gap").default("\"84 B\""),
-        fraction("network.dcqcn.gain", &mut m.network.dcqcn.gain, "g: how fast alpha, half of which a cut takes, follows the marks").default("0.003906"),
-        key("network.dcqcn.alpha_timer", Field::Time(&mut m.network.dcqcn.alpha_timer, SimTime::from_ns(100)), "Without a notification for this time alpha goes down").default("\"55 us\""),
-        key("network.dcqcn.increase_timer", Field::Time(&mut m.network.dcqcn.increase_timer, SimTime::from_ns(100)), "T: the rate goes up after this time").default("\"55 us\""),
-        size("network.dcqcn.byte_counter", &mut m.network.dcqcn.byte_counter, 1, "B: and after so many bytes").default("\"10 MB\""),
-        rate("network.dcqcn.additive_increase", &mut m.network.dcqcn.additive_increase, "By this, behind fast recovery").default("\"40 Mbit/s\""),
-        rate("network.dcqcn.hyper_increase", &mut m.network.dcqcn.hyper_increase, "By this, when both timer and counter are behind it").default("\"400 Mbit/s\""),
-
-        time("network.swift.base_target", &mut m.network.swift.base_target, "With `swift`: the time until an acknowledgement that is no sign of congestion").default("\"5 us\""),
-        time("network.swift.per_hop", &mut m.network.swift.per_hop, "More for each link of the way").default("\"300 ns\""),
-        time("network.swift.flow_range", &mut m.network.swift.flow_range, "And up to this for windows of a few packets").default("\"25 us\""),
-        fraction("network.swift.additive_increase", &mut m.network.swift.additive_increase, "Packets by which the window grows in a round trip").default("1"),
-        fraction("network.swift.beta", &mut m.network.swift.beta, "How much of the excess of the delay the window loses").default("0.8"),
-        fraction("network.swift.most_decrease", &mut m.network.swift.most_decrease, "The most that it loses at once").default("0.5"),
-
-        key("network.nscc.round_trip", Field::Time(&mut m.network.nscc.round_trip, SimTime::from_ns(10)), "With `nscc`: from a packet to its acknowledgement through an empty network, at most").default("\"5 us\""),
-        key("network.nscc.target", Field::Time(&mut m.network.nscc.target, SimTime::from_ns(10)), "More than that by so much is no sign of congestion").default("\"3.75 us\""),
-
-        key("network.hpcc.round_trip", Field::Time(&mut m.network.hpcc.round_trip, SimTime::from_ns(10)), "With `hpcc`: T, from a packet to its acknowledgement through an empty network, at most").default("\"5 us\""),
-        key("network.hpcc.utilization", Field::Fraction(&mut m.network.hpcc.utilization, 999_999), "eta: the part of a link that is used").default("0.95"),
-        count("network.hpcc.max_stage", &mut m.network.hpcc.max_stage, 0, 255, "So many round trips with additive increases alone").default("5"),
-        count("network.hpcc.flows", &mut m.network.hpcc.flows, 1, 1 << 20, "N: so many flows on a link at most; all together their additive increases take what `utilization` leaves").default("16"),
-
-        key("network.sperc.margin", Field::Fraction(&mut m.network.sperc.margin, 999_999), "With `s-perc`: the part of each link's rate that is granted to nobody").default("0.05"),
-        key("network.sperc.round", Field::Time(&mut m.network.sperc.round, SimTime::from_ns(100)), "Each flow sends a control packet once in this time; at least the longest round trip").default("\"10 us\""),
-        key("network.sperc.packet", Field::Size(&mut m.network.sperc.packet, Bytes(1)), "A control packet on the wire").default("\"64 B\""),
-
-        rate("network.throttle.rate", &mut m.network.throttle.rate, "With `throttle`: of a flow, headers included; packets that are sent again do not count").default("\"100 Gbit/s\""),
-
+    ]);
+    keys.extend(m.network.controls.keys());
+    keys.extend([
         size("network.flow.direct_limit", &mut m.network.flow.direct_limit, 0, "Messages up to here, and up to one packet in any case, share no links").default("\"0 B\""),
 
         key("network.loggp.latency", Field::PathOrTime(&mut m.network.loggp.latency), "L: a time for all pairs, or the sum over the path").default("\"path\""),
@@ -683,37 +648,7 @@ impl Draft {
                     crc: 0,
                 },
                 congestion: [Congestion::None; 4],
-                throttle: Throttle { rate: ByteRate(1) },
-                dcqcn: Dcqcn {
-                    interval: zero,
-                    packet: none,
-                    gain: Fraction(1),
-                    alpha_timer: zero,
-                    increase_timer: zero,
-                    byte_counter: none,
-                    additive_increase: ByteRate(1),
-                    hyper_increase: ByteRate(1),
-                },
-                nscc: Nscc { round_trip: zero, target: zero },
-                hpcc: Hpcc { round_trip: zero, utilization: Fraction(1), max_stage: 0, flows: 0 },
-                sperc: Sperc { margin: Fraction(1), round: zero, packet: none },
-                swift: Swift {
-                    base_target: zero,
-                    per_hop: zero,
-                    flow_range: zero,
-                    additive_increase: Fraction(1),
-                    beta: Fraction(1),
-                    most_decrease: Fraction(1),
-                },
-                acc: Acc {
-                    policy: AccPolicy::MindTheGap,
-                    margin: Fraction(1),
-                    period: zero,
-                    packets_per_period: 0,
-                    rise: Fraction(1),
-                    packet: none,
-                    skew: zero,
-                },
+                controls: Controls::blank(),
                 faults: Vec::new(),
                 flow: Flow { direct_limit: none },
                 loggp: LogGp { latency: PathOr::Path, gap: zero, bandwidth: PathOr::Path },

@@ -9,6 +9,7 @@
 //! | `resolve` | layers to one [`Machine`], checked as a whole |
 //! | `diagnostic` | what is wrong, where, and what was expected |
 //! | `model` | [`Machine`] and its parts |
+//! | `congestion` | congestion controls: names and keys |
 //! | `wiring` | the rules of `[topology]`: names, keys, room, graphs |
 //! | `write` | [`Machine::to_toml`], [`Machine::to_json`] |
 //! | `presets` | the machines inside the binary (`machines/*.toml`) |
@@ -46,6 +47,7 @@ mod ip;
 mod keys;
 #[macro_use]
 mod model;
+mod congestion;
 mod placement;
 mod presets;
 mod quantity;

@@ -1,10 +1,10 @@
 //! The resolved machine: plain structs, nothing optional. Units live in the types.
 
 use crate::assemble::VIRTUAL_NETWORKS;
+use crate::congestion::{Congestion, Controls};
 use crate::host::HostPattern;
 use crate::ip::Ip;
 use crate::wiring::Topology;
-pub use narrows_fabric::{Dcqcn, Hpcc, Nscc, Sperc, Swift};
 
 use narrows_fabric::Fraction;
 use narrows_nic::{NicConfig, PcieDetail, Transmit};
@@ -392,20 +392,8 @@ pub struct Network {
     pub reliability: Reliability,
     /// How fast flows send, by virtual network.
     pub congestion: [Congestion; VIRTUAL_NETWORKS as usize],
-    /// Parameters of `throttle`.
-    pub throttle: Throttle,
-    /// Parameters of `acc`.
-    pub acc: Acc,
-    /// Parameters of `dcqcn`.
-    pub dcqcn: Dcqcn,
-    /// Parameters of `swift`.
-    pub swift: Swift,
-    /// Parameters of `nscc`.
-    pub nscc: Nscc,
-    /// Parameters of `hpcc`.
-    pub hpcc: Hpcc,
-    /// Parameters of `s-perc`.
-    pub sperc: Sperc,
+    /// Parameters of congestion controls.
+    pub controls: Controls,
     /// Links that lose packets or break them: see [`crate::fault`].
     pub faults: Vec<String>,
     /// Parameters that only the flow network has.
@@ -510,32 +498,6 @@ pub struct Pfc {
     pub response: SimTime,
     /// Lost packets are sent again after this time.
     pub resend_after: SimTime,
-}
-
-/// `[network.throttle]`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Throttle {
-    /// Of a flow, headers included.
-    pub rate: ByteRate,
-}
-
-/// `[network.acc]`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Acc {
-    /// What sources and links do.
-    pub policy: AccPolicy,
-    /// Granted to nobody.
-    pub margin: Fraction,
-    /// Between two pulses.
-    pub period: SimTime,
-    /// Of a flow, 1 or 2.
-    pub packets_per_period: u32,
-    /// Of the way up, in a period.
-    pub rise: Fraction,
-    /// On the wire.
-    pub packet: Bytes,
-    /// Of clocks.
-    pub skew: SimTime,
 }
 
 /// `[network.reliability]`
@@ -872,29 +834,6 @@ choice! {
     }
 }
 choice! {
-    /// The congestion control of flows.
-    Congestion {
-        /// Flows send as fast as their window and the link let them.
-        None = "none",
-        /// The same, and PAUSE frames hold them up.
-        Pfc = "pfc",
-        /// Each at a fixed rate at most.
-        Throttle = "throttle",
-        /// At the max-min fair rates that links grant (ACC).
-        Acc = "acc",
-        /// Slower when the target sees marks.
-        Dcqcn = "dcqcn",
-        /// With a window that keeps delays at a target.
-        Swift = "swift",
-        /// With a window that follows delays and marks (Ultra Ethernet).
-        Nscc = "nscc",
-        /// With a window that follows what switches write into packets.
-        Hpcc = "hpcc",
-        /// At the max-min fair rates that links find with control packets.
-        Sperc = "s-perc",
-    }
-}
-choice! {
     /// What carries the bits of links.
     Phy {
         /// Links are a rate and a latency.
@@ -919,21 +858,6 @@ choice! {
         None = "none",
         /// What they know of their links (in-band network telemetry).
         Int = "int",
-    }
-}
-choice! {
-    /// The policies of ACC, each with those before it.
-    AccPolicy {
-        /// Control packets at the pulses alone.
-        FrpOnly = "frp-only",
-        /// Flows that begin or end say so at once.
-        FrpInit = "frp-init",
-        /// Flows send nothing before their first rate.
-        WaitForFeedback = "wait-for-feedback",
-        /// Links count flows by what they were granted.
-        MindTheGap = "mind-the-gap",
-        /// Suspicious rises go by steps that double.
-        WaitToRise = "wait-to-rise",
     }
 }
 choice! {

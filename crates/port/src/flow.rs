@@ -16,16 +16,11 @@
 //! The virtual network says which of the two a flow is ([`Reliability::delivery_in`]).
 
 use crate::NONE;
-use crate::congestion::acc::Source;
-use crate::congestion::{Acknowledged, Common, Control};
+use crate::congestion::{Acknowledged, Common, Control, ControlPackets, Port, PortControls};
 use narrows_engine::{Arena, WordMap};
-use narrows_fabric::control::{FlowRate, NO_LINK, Notification, network_of};
 use narrows_fabric::port::{Kind, Label, Landing, PortEffects, PortEvent};
-use narrows_fabric::telemetry::{Carried, Shares};
-use narrows_fabric::{
-    Acc, AccPolicy, Congestion, Delivery, NetworkConfig, Reliability, Sperc, Statistics, Transfer, TransferId, Undelivered,
-};
-use narrows_units::{ByteRate, Bytes, SimTime};
+use narrows_fabric::{Carried, Delivery, NetworkConfig, Reliability, Statistics, Transfer, TransferId, Undelivered};
+use narrows_units::{Bytes, SimTime};
 use std::collections::VecDeque;
 
 /// The flows of the ports of a region.
@@ -33,12 +28,6 @@ use std::collections::VecDeque;
 pub(crate) struct Flows {
     config: Reliability,
     common: Common,
-    /// The ACC of those virtual networks that have it.
-    acc: Option<Acc>,
-    mtu: Bytes,
-    header: Bytes,
-    /// The virtual network of control packets.
-    control: u8,
     /// Where links write into packets: what the one carries that comes, and what the one does that goes.
     heard: Carried,
     carried: Carried,
@@ -64,14 +53,11 @@ struct PortFlows {
     /// What the events under way are about, and of acknowledgements the links that they took. Of this port alone, so
     /// that their order is the same for any regions.
     coming: Arena<Coming>,
-    /// The same of control packets, with what they carry, as in [`Coming`].
-    coming_control: Arena<(Label, u32)>,
     /// What packets carry, until they or those that answer them go.
     carried: Arena<Carried>,
-    /// ACC: flows that tell of themselves, how early the port's clock is, and whether it strikes.
-    telling: Vec<Flow>,
-    early: SimTime,
-    pulses: bool,
+    /// Of the congestion control: they go before all others.
+    packets: ControlPackets,
+    controls: PortControls,
     /// When the port starts anew; empty once these times are known to the network.
     resets: Vec<SimTime>,
     /// A flow that was just given up.
@@ -94,9 +80,7 @@ struct Coming {
 /// What goes before anything new.
 #[derive(Clone, Debug, Default)]
 struct Urgent {
-    /// First: control packets.
-    control: VecDeque<(Label, u32)>,
-    /// Then: receivers acknowledge, in an unordered flow this packet.
+    /// Receivers acknowledge, in an unordered flow this packet.
     acknowledge: VecDeque<Coming>,
     /// Then: senders send this packet again.
     again: VecDeque<(Flow, u16)>,
@@ -104,9 +88,9 @@ struct Urgent {
 
 /// The sending end of a flow.
 #[derive(Debug)]
-struct Sender {
-    peer: u32,
-    virtual_network: u8,
+pub(crate) struct Sender {
+    pub peer: u32,
+    pub virtual_network: u8,
     /// Number of the next packet.
     next: u16,
     /// Packets made and not yet sent.
@@ -121,7 +105,7 @@ struct Sender {
     timer: bool,
     /// It was given up.
     dead: bool,
-    control: Control,
+    pub control: Control,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -150,8 +134,6 @@ struct Receiver {
     carries: u32,
     /// Ordered: when all that was taken is in memory.
     in_memory: SimTime,
-    /// DCQCN: no notification before it.
-    quiet_until: SimTime,
 }
 
 /// Of 10,000 sources, 3 MB.
@@ -176,7 +158,7 @@ pub(crate) fn message_of(label: &Label) -> Transfer {
 /// So many numbers are before another one, as many after it.
 const HALF: u16 = 1 << 15;
 
-fn key(peer: u32, virtual_network: u8) -> u64 {
+pub(crate) fn key(peer: u32, virtual_network: u8) -> u64 {
     u64::from(virtual_network) << 32 | u64::from(peer)
 }
 
@@ -203,29 +185,17 @@ impl Sender {
 impl Flows {
     /// Of the ports of these hosts.
     pub(crate) fn new(config: Reliability, network: &NetworkConfig, hosts: &[u32]) -> Flows {
-        let acc = network.congestions().find_map(|congestion| match congestion {
-            Congestion::Acc(acc) => Some(acc),
-            _ => None,
-        });
+        let common = Common::new(network);
         let port = |&host: &u32| PortFlows {
             urgent: vec![Urgent::default(); usize::from(network.all_virtual_networks())],
             held: vec![0; usize::from(network.all_virtual_networks())],
             busy: vec![0; usize::from(network.all_virtual_networks())],
-            early: acc.map_or(SimTime::ZERO, |acc| acc.clock_skew(network.seed, "acc clock of a host", host)),
+            controls: PortControls::new(&common, network.seed, host),
             resets: network.faults.iter().filter(|fault| fault.resets == Some(host)).map(|fault| fault.to).collect(),
             ..PortFlows::default()
         };
-        Flows {
-            config,
-            common: Common { controls: network.congestions().collect(), line: network.host_link.rate, packet: network.packet().0 as u32 },
-            acc,
-            mtu: network.mtu,
-            header: network.header,
-            control: network.virtual_networks,
-            heard: Carried::Nothing,
-            carried: Carried::Nothing,
-            ports: hosts.iter().map(port).collect(),
-        }
+        let ports = hosts.iter().map(port).collect();
+        Flows { config, common, heard: Carried::Nothing, carried: Carried::Nothing, ports }
     }
 
     /// A message goes to `peer`: by this flow.
@@ -234,15 +204,12 @@ impl Flows {
         let flow = self.flow_to(port, peer, virtual_network);
         for at in std::mem::take(&mut self.ports[port as usize].resets) {
             if at > now && at < SimTime::MAX {
-                let networks = 0..u32::from(self.control);
+                let networks = 0..u32::from(self.common.network);
                 networks.for_each(|network| effects.schedule_port(at, PortEvent::Reset, message.source, network));
             }
         }
-        match self.common.controls[usize::from(virtual_network)] {
-            Congestion::Acc(acc) => self.offer(now, port, flow, message, &acc, effects),
-            Congestion::Sperc(sperc) => self.offer_to_perc(now, port, flow, message, &sperc, effects),
-            _ => {}
-        }
+        let (controls, mut port) = self.ports[port as usize].seen(now, message.source, &self.common, effects);
+        controls.offered(flow, message, &mut port);
         flow
     }
 
@@ -259,52 +226,10 @@ impl Flows {
                 tries: 0,
                 timer: false,
                 dead: false,
-                control: Control::new(self.common.controls[usize::from(virtual_network)], self.common.line),
+                control: Control::new(self.common.congestion(virtual_network), self.common.line),
             });
             senders.len() as u32 - 1
         })
-    }
-
-    /// The bytes of a message on the wire.
-    fn wire(&self, message: &Transfer) -> u64 {
-        let Bytes(payload) = message.payload;
-        payload.saturating_add(payload.div_ceil(self.mtu.0).max(1).saturating_mul(self.header.0))
-    }
-
-    /// s-PERC: a flow has more to send.
-    fn offer_to_perc(&mut self, now: SimTime, port: u32, flow: Flow, message: &Transfer, sperc: &Sperc, effects: &mut impl PortEffects) {
-        let (wire, control) = (self.wire(message), self.control);
-        let flows = &mut self.ports[port as usize];
-        let Control::Sperc(source) = &mut flows.senders[flow as usize].control else { return };
-        if source.offer(now, wire) {
-            let Transfer { source: host, target, virtual_network, .. } = *message;
-            let request = passing(false, false, virtual_network).label(host, target, control, sperc.packet);
-            let carries = flows.carried.insert(Carried::Shares(Shares::default()));
-            let slot = flows.coming_control.insert((request, carries));
-            effects.schedule_port(now, PortEvent::Control, host, slot);
-        }
-    }
-
-    /// ACC: a flow has more to send.
-    fn offer(&mut self, now: SimTime, port: u32, flow: Flow, message: &Transfer, acc: &Acc, effects: &mut impl PortEffects) {
-        let wire = self.wire(message);
-        let control = self.control;
-        let flows = &mut self.ports[port as usize];
-        let Control::Acc(source) = &mut flows.senders[flow as usize].control else { return };
-        if !source.offer(acc, wire) {
-            return;
-        }
-        let host = message.source;
-        let period = flows.period(now, acc);
-        flows.telling.push(flow);
-        if acc.policy >= AccPolicy::FrpInit {
-            flows.tell(host, flow, control, acc, |source, virtual_network| Some(source.tell(period, acc, true, virtual_network)));
-            // The link is asked to send it.
-            effects.schedule_port(now, PortEvent::Pulse, host, ASK);
-        }
-        if !std::mem::replace(&mut flows.pulses, true) {
-            flows.schedule_pulse(now, host, acc, effects);
-        }
     }
 
     /// Another packet of the flow may be made.
@@ -316,7 +241,7 @@ impl Flows {
         let Reliability { window, room, flows, .. } = self.config;
         let network = usize::from(sender.virtual_network);
         let has_room = (room == 0 || held[network] < room) && (flows == 0 || span > 0 || busy[network] < flows);
-        span < window && has_room && sender.control.allows(now, span, || sender.under_way)
+        span < window && has_room && sender.control.allows(now, span, sender.under_way)
     }
 
     /// One is made.
@@ -328,7 +253,7 @@ impl Flows {
         busy[usize::from(sender.virtual_network)] += u32::from(sender.span() == 0);
         sender.reserved += 1;
         sender.under_way += u64::from(label.wire);
-        if let Some(next) = sender.control.made(now, label.wire, &self.common.controls[usize::from(sender.virtual_network)]) {
+        if let Some(next) = sender.control.made(now, label.wire, self.common.congestion(sender.virtual_network)) {
             effects.schedule_port(next, PortEvent::Paced, label.source, flow);
         }
     }
@@ -337,10 +262,10 @@ impl Flows {
     #[inline]
     pub(crate) fn urgent(&self, port: u32, virtual_network: u32) -> Option<u32> {
         let flows = &self.ports[port as usize];
-        let Urgent { control, acknowledge, again } = &flows.urgent[virtual_network as usize];
-        if let Some((label, _)) = control.front() {
-            return Some(label.wire);
+        if virtual_network == u32::from(self.common.network) {
+            return flows.packets.next().map(|label| label.wire);
         }
+        let Urgent { acknowledge, again } = &flows.urgent[virtual_network as usize];
         if !acknowledge.is_empty() {
             return Some(self.config.ack.0 as u32);
         }
@@ -358,9 +283,10 @@ impl Flows {
         virtual_network: u32,
         statistics: &mut Statistics,
     ) -> Option<Label> {
-        let PortFlows { senders, receivers, urgent, carried, .. } = &mut self.ports[port as usize];
-        let Urgent { control, acknowledge, again } = &mut urgent[virtual_network as usize];
-        if let Some((label, carries)) = control.pop_front() {
+        let PortFlows { senders, receivers, urgent, carried, packets, .. } = &mut self.ports[port as usize];
+        let Urgent { acknowledge, again } = &mut urgent[virtual_network as usize];
+        if virtual_network == u32::from(self.common.network) {
+            let (label, carries) = packets.take()?;
             if carries != NONE {
                 self.carried = take(carried, carries);
             }
@@ -447,7 +373,12 @@ impl Flows {
         statistics: &mut Statistics,
         effects: &mut impl PortEffects,
     ) -> Option<Flow> {
-        let PortFlows { to, from, receivers, coming, coming_control, carried, urgent, .. } = &mut self.ports[port as usize];
+        let flows = &mut self.ports[port as usize];
+        if label.marked && label.kind == Kind::Data {
+            let (controls, mut port) = flows.seen(landing.tail, label.target, &self.common, effects);
+            controls.marked(label, &mut port);
+        }
+        let PortFlows { to, from, receivers, coming, packets, carried, urgent, .. } = flows;
         let peer = key(label.source, label.virtual_network);
         match label.kind {
             Kind::Corrupt | Kind::Copied => return None,
@@ -459,7 +390,7 @@ impl Flows {
                 return None;
             }
             Kind::Control => {
-                let slot = coming_control.insert((*label, keep(carried, &self.heard)));
+                let slot = packets.arrive(label, keep(carried, &self.heard));
                 effects.schedule_port(landing.tail, PortEvent::Control, label.target, slot);
                 return None;
             }
@@ -476,20 +407,10 @@ impl Flows {
                 marked: false,
                 carries: NONE,
                 in_memory: SimTime::ZERO,
-                quiet_until: SimTime::ZERO,
             });
             receivers.len() as u32 - 1
         });
         let receiver = &mut receivers[flow as usize];
-        if label.marked
-            && let Congestion::Dcqcn(dcqcn) = &self.common.controls[usize::from(label.virtual_network)]
-            && receiver.quiet_until <= landing.tail
-        {
-            receiver.quiet_until = landing.tail + dcqcn.interval;
-            let Label { source, target, virtual_network, .. } = *label;
-            let notification = Notification { virtual_network }.label(target, source, self.control, dcqcn.packet);
-            effects.schedule_port(landing.tail, PortEvent::Control, target, coming_control.insert((notification, NONE)));
-        }
         let delivery = self.config.delivery_in(label.virtual_network);
         let distance = label.sequence.wrapping_sub(receiver.expected);
         let had = distance >= HALF || receiver.taken.get(usize::from(distance)).is_some_and(|&taken| taken);
@@ -565,7 +486,6 @@ impl Flows {
         payload: u32,
         effects: &mut impl PortEffects,
     ) -> Option<u32> {
-        let control = self.control;
         let flows = &mut self.ports[port as usize];
         match event {
             PortEvent::Acknowledge => {
@@ -579,31 +499,19 @@ impl Flows {
             PortEvent::TimedOut => flows.timed_out(now, host, payload, &self.config, &self.common, effects),
             PortEvent::Paced => flows.senders.get(payload as usize).map(|sender| u32::from(sender.virtual_network)),
             PortEvent::Control => {
-                let (label, carries) = flows.coming_control[payload];
-                flows.coming_control.remove(payload);
-                match &self.common.controls[usize::from(network_of(&label))] {
-                    Congestion::Acc(acc) => flows.flow_rate(now, &label, acc, effects),
-                    // It begins its way here.
-                    _ if label.source == host => {
-                        flows.urgent[usize::from(control)].control.push_back((label, carries));
-                        Some(u32::from(control))
-                    }
-                    Congestion::Sperc(sperc) => flows.shares(now, &label, carries, sperc, effects),
-                    congestion => {
-                        let Notification { virtual_network } = Notification::of(&label);
-                        let flow = *flows.to.get(&key(label.source, virtual_network))?;
-                        let next = flows.senders[flow as usize].control.notified(now, congestion)?;
-                        if next > now {
-                            effects.schedule_port(next, PortEvent::Paced, host, flow);
-                        }
-                        Some(u32::from(virtual_network))
-                    }
+                let (label, carries) = flows.packets.arrived(payload);
+                let (controls, mut port) = flows.seen(now, host, &self.common, effects);
+                // It begins its way here.
+                if label.source == host {
+                    port.send(&label, carries);
+                    return Some(u32::from(self.common.network));
                 }
+                controls.heard(&label, carries, &mut port)
             }
             PortEvent::Pulse => {
-                let acc = self.acc?;
-                flows.pulse(now, host, payload, control, &acc, effects);
-                Some(u32::from(control))
+                let (controls, mut port) = flows.seen(now, host, &self.common, effects);
+                controls.struck(payload, &mut port);
+                Some(u32::from(self.common.network))
             }
             PortEvent::Reset => Some(flows.reset(payload)),
             PortEvent::Head | PortEvent::Tail | PortEvent::HeadAndTail => None,
@@ -611,18 +519,18 @@ impl Flows {
     }
 }
 
-/// What a [`PortEvent::Pulse`] is: a pulse, the middle between two, or nothing but a packet to be sent.
-const PULSE: u32 = 0;
-const MIDDLE: u32 = 1;
-const ASK: u32 = 2;
-
-/// ACC.
 impl PortFlows {
+    /// The port as its congestion controls see it.
+    fn seen<'a, E>(&'a mut self, now: SimTime, host: u32, common: &'a Common, effects: &'a mut E) -> (&'a mut PortControls, Port<'a, E>) {
+        let PortFlows { to, senders, packets, carried, controls, .. } = self;
+        (controls, Port { now, host, common, to, senders, packets, carried, effects })
+    }
+
     fn is_idle(&self) -> bool {
         let rests = |sender: &Sender| sender.kept.is_empty() && sender.reserved == 0 && !sender.timer;
-        let waits = |urgent: &Urgent| !(urgent.control.is_empty() && urgent.acknowledge.is_empty() && urgent.again.is_empty());
-        let nothing_comes = self.coming.is_empty() && self.coming_control.is_empty() && self.carried.is_empty();
-        nothing_comes && !self.pulses && self.senders.iter().all(rests) && !self.urgent.iter().any(waits)
+        let waits = |urgent: &Urgent| !(urgent.acknowledge.is_empty() && urgent.again.is_empty());
+        let nothing_comes = self.coming.is_empty() && self.packets.is_idle() && self.carried.is_empty();
+        nothing_comes && self.controls.are_idle() && self.senders.iter().all(rests) && !self.urgent.iter().any(waits)
     }
 
     fn forget(&mut self) {
@@ -631,135 +539,11 @@ impl PortFlows {
         self.senders.clear();
         self.receivers.clear();
         self.coming.forget_order();
-        self.coming_control.forget_order();
+        self.packets.forget_order();
         self.carried.forget_order();
+        self.controls.forget();
     }
 
-    /// The number of the period of the port's clock.
-    fn period(&self, now: SimTime, acc: &Acc) -> u64 {
-        (now + self.early).as_ps() / acc.period.as_ps()
-    }
-
-    /// The next pulse, and the middle before it if that is to come.
-    fn schedule_pulse(&self, now: SimTime, host: u32, acc: &Acc, effects: &mut impl PortEffects) {
-        let next = acc.period * (self.period(now, acc) + 1) - self.early;
-        effects.schedule_port(next, PortEvent::Pulse, host, PULSE);
-        let middle = next.saturating_sub(acc.period / 2);
-        if acc.packets_per_period == 2 && middle > now {
-            effects.schedule_port(middle, PortEvent::Pulse, host, MIDDLE);
-        }
-    }
-
-    /// A control packet about a flow, if there is something to tell.
-    fn tell(&mut self, host: u32, flow: Flow, control: u8, acc: &Acc, what: impl FnOnce(&mut Source, u8) -> Option<FlowRate>) -> bool {
-        let Sender { peer, virtual_network, control: Control::Acc(source), .. } = &mut self.senders[flow as usize] else { return false };
-        let Some(rate) = what(source, *virtual_network) else { return false };
-        let label = rate.label(host, *peer, control, acc.packet);
-        self.urgent[usize::from(control)].control.push_back((label, NONE));
-        true
-    }
-
-    fn pulse(&mut self, now: SimTime, host: u32, what: u32, control: u8, acc: &Acc, effects: &mut impl PortEffects) {
-        let period = self.period(now, acc);
-        match what {
-            PULSE => {
-                let mut telling = std::mem::take(&mut self.telling);
-                telling.retain(|&flow| {
-                    let goes_on = self.tell(host, flow, control, acc, |source, network| source.pulse(period, acc, network));
-                    if !goes_on && acc.policy >= AccPolicy::FrpInit {
-                        self.tell(host, flow, control, acc, |_, network| Some(Source::fin(period, network)));
-                    }
-                    goes_on
-                });
-                self.telling = telling;
-                self.pulses = !self.telling.is_empty();
-                if self.pulses {
-                    self.schedule_pulse(now, host, acc, effects);
-                }
-            }
-            MIDDLE => {
-                for at in 0..self.telling.len() {
-                    self.tell(host, self.telling[at], control, acc, |source, network| source.declare(period, acc, network));
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// A flow rate packet: a request goes back, a response says how fast its flow may send from now on.
-    fn flow_rate(&mut self, now: SimTime, label: &Label, acc: &Acc, effects: &mut impl PortEffects) -> Option<u32> {
-        let rate = FlowRate::of(label);
-        if rate.response {
-            let flow = *self.to.get(&key(label.source, rate.virtual_network))?;
-            let Control::Acc(source) = &mut self.senders[flow as usize].control else { return None };
-            let next = source.respond(acc, &rate);
-            if next > now {
-                effects.schedule_port(next, PortEvent::Paced, label.target, flow);
-            }
-            return Some(u32::from(rate.virtual_network));
-        }
-        // Of two packets in a period only the first one asks.
-        if rate.fin || acc.packets_per_period == 2 && rate.counts && !rate.init {
-            return None;
-        }
-        let response = FlowRate { response: true, ..rate };
-        let label = response.label(label.target, label.source, label.virtual_network, acc.packet);
-        self.urgent[usize::from(label.virtual_network)].control.push_back((label, NONE));
-        Some(u32::from(label.virtual_network))
-    }
-}
-
-/// s-PERC: a control packet, which says no more than where it goes.
-fn passing(response: bool, fin: bool, virtual_network: u8) -> FlowRate {
-    let none = ByteRate(0);
-    FlowRate {
-        response,
-        init: false,
-        fin,
-        counts: false,
-        odd: false,
-        virtual_network,
-        granted: none,
-        granted_by: NO_LINK,
-        explicit: none,
-        explicit_by: NO_LINK,
-    }
-}
-
-/// s-PERC.
-impl PortFlows {
-    /// A control packet goes back, or is back: the flow sends at the rate that was granted, and asks again.
-    fn shares(&mut self, now: SimTime, label: &Label, carries: u32, sperc: &Sperc, effects: &mut impl PortEffects) -> Option<u32> {
-        let FlowRate { response, fin, virtual_network, .. } = FlowRate::of(label);
-        let Label { source: peer, target: host, virtual_network: control, .. } = *label;
-        if carries == NONE {
-            return None;
-        }
-        if fin {
-            self.carried.remove(carries);
-            return None;
-        }
-        if !response {
-            let back = passing(true, false, virtual_network).label(host, peer, control, sperc.packet);
-            self.urgent[usize::from(control)].control.push_back((back, carries));
-            return Some(u32::from(control));
-        }
-        let Carried::Shares(shares) = self.carried[carries] else { return None };
-        let flow = *self.to.get(&key(peer, virtual_network))?;
-        let Control::Sperc(source) = &mut self.senders[flow as usize].control else { return None };
-        let next = source.granted(&shares);
-        if next > now {
-            effects.schedule_port(next, PortEvent::Paced, host, flow);
-        }
-        let again = source.ask(now, sperc.round);
-        let request = passing(false, again.is_none(), virtual_network).label(host, peer, control, sperc.packet);
-        let slot = self.coming_control.insert((request, carries));
-        effects.schedule_port(again.unwrap_or(now), PortEvent::Control, host, slot);
-        Some(u32::from(virtual_network))
-    }
-}
-
-impl PortFlows {
     fn take_coming(&mut self, slot: u32) -> Coming {
         let coming = self.coming[slot];
         self.coming.remove(slot);
@@ -833,16 +617,18 @@ impl PortFlows {
                 place..place + 1
             }
         };
-        let (packets, sent) = (of.len() as u32, sender.kept[of.end - 1].sent);
+        let (packets, last_sent) = (of.len() as u32, sender.kept[of.end - 1].sent);
         let bytes: u32 = sender.kept.range(of.clone()).map(|kept| kept.label.wire).sum();
         sender.under_way = sender.under_way.saturating_sub(u64::from(bytes));
         let (under_way, next) = (sender.under_way, sender.next);
         let acknowledged = if delivery == Delivery::Ordered { number } else { number.wrapping_add(1) };
-        let what = Acknowledged { sent, packets, bytes, hops: u32::from(hops), marked, under_way, telemetry, acknowledged, next };
-        if let Some(next) = sender.control.acknowledged(now, &what, &common.controls[virtual_network as usize], common)
-            && next > now
-        {
-            effects.schedule_port(next, PortEvent::Paced, host, flow);
+        // The time of one that waits to be sent again says nothing.
+        if let Some(sent) = last_sent {
+            let what = Acknowledged { sent, packets, bytes, hops: u32::from(hops), marked, under_way, telemetry, acknowledged, next };
+            let next = sender.control.acknowledged(now, &what, sender.virtual_network, common);
+            if let Some(next) = next.filter(|&next| next > now) {
+                effects.schedule_port(next, PortEvent::Paced, host, flow);
+            }
         }
         self.held[virtual_network as usize] -= packets;
         let waits = sender.kept.drain(of).filter(|kept| kept.sent.is_none()).count();
@@ -899,14 +685,14 @@ impl PortFlows {
             self.busy[virtual_network as usize] -= u32::from(sender.span() == 0);
             sender.under_way = 0;
             self.urgent[virtual_network as usize].again.retain(|&(of, _)| of != flow);
-            self.telling.retain(|&of| of != flow);
+            self.controls.given_up(&mut sender.control, flow);
             let Sender { peer: target, virtual_network, tries, .. } = *sender;
             let undelivered = Undelivered { at: now, from: host, target, virtual_network, tries, link: None, messages };
             self.given_up = Some(Box::new((flow, undelivered)));
             return Some(u32::from(virtual_network));
         }
         sender.tries += 1;
-        sender.control.timed_out(now, sender.under_way, &common.controls[virtual_network as usize], common);
+        sender.control.timed_out(now, sender.under_way, sender.virtual_network, common);
         let all = config.delivery_in(sender.virtual_network) == Delivery::Ordered;
         for kept in &mut sender.kept {
             if kept.sent.is_some_and(|sent| all || sent + config.timeout <= now) {

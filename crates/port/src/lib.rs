@@ -19,9 +19,8 @@ mod turns;
 pub use driver::Driver;
 
 use narrows_fabric::port::{Kind, Landing, Next, Packet, PortEffects, PortEvent, Ports, Rest};
-use narrows_fabric::telemetry::Carried;
 use narrows_fabric::timing::Costs;
-use narrows_fabric::{Arrival, NetworkConfig, Statistics, Transfer};
+use narrows_fabric::{Arrival, Carried, NetworkConfig, Statistics, Transfer};
 use narrows_units::SimTime;
 
 use flow::Flows;

@@ -63,8 +63,8 @@ impl<P: Ports> Region<P> {
             self.outputs[host as usize].occupied &= !(1 << (virtual_network * self.channels));
         }
         let index = self.packets.insert(packet);
-        if let Some(meters) = &mut self.meters {
-            meters.carry(index, &self.ports.carried());
+        if let Some(cargo) = &mut self.cargo {
+            cargo.carry(index, &self.ports.carried());
         }
         index
     }
@@ -76,8 +76,8 @@ impl<P: Ports> Region<P> {
         let packet = self.packets[index];
         let host = self.layout.hosts[packet.target as usize].1;
         let landing = |link| Landing { link, head: SimTime(head), tail: SimTime(packet.ready) };
-        if let Some(meters) = &self.meters {
-            self.ports.hear(&meters.of(index));
+        if let Some(cargo) = &self.cargo {
+            self.ports.hear(&cargo.of(index));
         }
         if self.pauses.is_some() {
             let link = self.inputs[packet.input as usize].link;

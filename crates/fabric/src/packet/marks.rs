@@ -3,7 +3,8 @@
 
 use super::region::Region;
 use super::state::Packet;
-use crate::config::{Ecn, NetworkConfig};
+use crate::Ecn;
+use crate::config::NetworkConfig;
 use crate::flights::NONE;
 use crate::port::{Kind, Ports};
 use narrows_engine::random::Stream;
@@ -70,7 +71,7 @@ impl<P: Ports> Region<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Fraction;
+    use crate::Fraction;
     use narrows_units::Bytes;
 
     #[test]

@@ -18,9 +18,8 @@
 //!
 //! **Crossbars** whose inputs send one packet at a time can be matched as a whole ([`matching`]).
 //!
-//! **Congestion.** With ACC each output has a contention point ([`contention`]), and where [`crate::Ecn`] says so
-//! switches mark packets ([`marks`]). With HPCC switches write into packets what they know of their links, and
-//! with s-PERC links what they grant ([`meters`], [`perc`]).
+//! **Congestion.** Where [`crate::Ecn`] says so switches mark packets ([`marks`]). What else congestion controls do at
+//! links is in [`crate::congestion`]; what they write into packets is kept beside these ([`carried`]).
 //!
 //! **Multicast.** Switches copy packets along a tree ([`copies`]).
 //!
@@ -31,7 +30,7 @@
 
 mod ahead;
 mod arbiter;
-mod contention;
+mod carried;
 mod copies;
 mod crossbar;
 mod front;
@@ -39,9 +38,7 @@ mod inject;
 pub(crate) mod layout;
 mod marks;
 mod matching;
-mod meters;
 mod pause;
-mod perc;
 pub(crate) mod region;
 mod returns;
 pub(crate) mod state;

@@ -3,11 +3,12 @@
 use super::layout::Layout;
 use super::returns::{Enough, ReturnLists, Returns};
 use super::state::*;
+use crate::Carried;
 use crate::config::{Forwarding, NetworkConfig, Queueing, Routings};
+use crate::congestion::AtLinks;
 use crate::faults::{Faults, Finder, Strike, worst};
 use crate::flights::NONE;
 use crate::port::{Kind, PortEffects, PortEvent, Ports};
-use crate::telemetry::Carried;
 use crate::timing::Costs;
 use crate::{EventKind, Statistics};
 use narrows_engine::Arena;
@@ -39,7 +40,7 @@ pub(crate) enum Note {
     Pause { output: u32, at: u64, frame: u32 },
     /// A packet was lost on a link and will be sent again.
     Lost { link: u32, at: u64, packet: Box<Packet> },
-    /// What a packet carries that was sent, and will be `ready` then: see [`super::meters`].
+    /// What a packet carries that was sent, and will be `ready` then: see [`super::carried`].
     Carried { input: u32, at: u64, ready: u64, carried: Box<Carried> },
 }
 
@@ -127,10 +128,11 @@ pub(crate) struct Region<P> {
     pub(super) faults: Option<Faults>,
     /// With faults: which ways packets take that leave their ports from a time on, in the order of these times.
     reroutes: Vec<(u64, Routing)>,
-    pub(super) contention: Option<Box<super::contention::Contention>>,
+    /// What congestion controls do at links.
+    pub(super) controls: Vec<Box<dyn AtLinks>>,
     pub(super) marks: Option<super::marks::Marks>,
-    pub(super) meters: Option<Box<super::meters::Meters>>,
-    /// Any of the four: something happens to packets that start on a link.
+    pub(super) cargo: Option<Box<super::carried::Cargo>>,
+    /// Any of these: something happens to packets that start on a link.
     touches: bool,
     pub(super) copies: super::copies::Copies,
     pub(super) trains: super::train::Trains,
@@ -187,13 +189,13 @@ impl<P: Ports> Region<P> {
         let lane = Lane { credits: buffer, back: Returns::default(), ring: NONE, starved: false };
         let faults = Faults::new(config, &layout.starting[number as usize]);
         let marks = super::marks::Marks::new(config, &layout.starting[number as usize]);
-        let contention = super::contention::Contention::new(config, &costs, topology, &layout.starting[number as usize]).map(Box::new);
-        let meters = super::meters::Meters::new(config, &costs, topology, &layout.starting[number as usize]).map(Box::new);
+        let controls = config.at_links(&costs, topology, &layout.starting[number as usize]);
+        let cargo = controls.iter().any(|control| control.writes()).then(Box::default);
         let mut region = Region {
-            touches: faults.is_some() || contention.is_some() || marks.is_some() || meters.is_some(),
-            meters,
+            touches: faults.is_some() || !controls.is_empty() || marks.is_some(),
+            cargo,
             marks,
-            contention,
+            controls,
             faults,
             reroutes: reroutes.into_iter().map(|(at, routing)| (at.as_ps(), routing)).collect(),
             loads: vec![Load::default(); outputs.len()],
@@ -297,8 +299,8 @@ impl<P: Ports> Region<P> {
         let at_host = switch == NONE;
         let head = if self.store_and_forward && !at_host { packet.ready } else { packet.ready - self.costs.wire(speed).time(packet.wire) };
         let index = self.packets.insert(packet);
-        if let Some(meters) = &mut self.meters {
-            meters.land(&packet, index);
+        if let Some(cargo) = &mut self.cargo {
+            cargo.land(&packet, index);
         }
         fx.schedule(head, if at_host { EventKind::Arrive } else { EventKind::Ready }, link, index);
     }
@@ -314,8 +316,8 @@ impl<P: Ports> Region<P> {
                 fx.schedule(at, EventKind::Resend, link, index);
             }
             Note::Carried { input, ready, carried, .. } => {
-                if let Some(meters) = &mut self.meters {
-                    meters.follow(input, ready, &carried, now);
+                if let Some(cargo) = &mut self.cargo {
+                    cargo.follow(input, ready, &carried, now);
                 }
             }
         }
@@ -736,7 +738,7 @@ impl<P: Ports> Region<P> {
         let packet = &self.packets[index];
         let (input, ready) = (packet.input, packet.ready);
         fx.fly(region, head, packet);
-        if self.meters.is_some() {
+        if self.cargo.is_some() {
             self.send_carried(region, head, input, ready, index, fx);
         }
         self.free_packet(index);
@@ -751,14 +753,11 @@ impl<P: Ports> Region<P> {
     /// What happens to a packet that starts on its link.
     #[inline(never)]
     fn touch(&mut self, index: u32, output: u32, lane: u32, trip: Trip, now: u64, fx: &mut impl Effects) {
-        if self.contention.is_some() {
-            self.contend(index, output, now);
+        if !self.controls.is_empty() {
+            self.control(index, output, now);
         }
         if self.marks.is_some() {
             self.mark(index, output);
-        }
-        if self.meters.is_some() {
-            self.meter(index, output, now);
         }
         let Packet { wire, .. } = self.packets[index];
         let data = self.packets[index].kind() == Kind::Data;
@@ -794,7 +793,7 @@ impl<P: Ports> Region<P> {
             None => {}
         }
         let packet = self.packets[index];
-        let carried = self.meters.as_ref().map(|meters| meters.of(index));
+        let carried = self.cargo.as_ref().map(|cargo| cargo.of(index));
         let late = Trip { latency: trip.latency + strike.late, ..trip };
         self.depart_in_turn(index, output, lane, late, strike.disorder, now, fx);
         if !strike.twice || !matches!(self.credit(output, lane, wire, now), Credit::Now) {
@@ -810,8 +809,8 @@ impl<P: Ports> Region<P> {
         self.statistics.packet_hops += 1;
         fx.sent(link, lane, wire, SimTime(free), SimTime(second.start + time - free));
         let copy = self.packets.insert(packet);
-        if let (Some(meters), Some(carried)) = (&mut self.meters, carried) {
-            meters.carry(copy, &carried);
+        if let (Some(cargo), Some(carried)) = (&mut self.cargo, carried) {
+            cargo.carry(copy, &carried);
         }
         self.depart_in_turn(copy, output, lane, second, strike.disorder, now, fx);
     }

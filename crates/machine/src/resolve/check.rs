@@ -2,10 +2,11 @@
 
 use super::quoted;
 use crate::assemble::VIRTUAL_NETWORKS;
+use crate::congestion::Congestion;
 use crate::diagnostic::Diagnostic;
 use crate::fault::FaultText;
-use crate::keys::PACKET_MAX;
-use crate::model::{Congestion, Delivery, FlowControl, Machine, Marking, MessageProtocol, NicKind, Phy, Pscom, RoutingKind, Telemetry};
+use crate::keys::{self, PACKET_MAX};
+use crate::model::{Delivery, FlowControl, Machine, Marking, MessageProtocol, NicKind, Phy, Pscom, RoutingKind, Telemetry};
 use crate::source::{Layers, Value};
 use crate::wiring::{Topology, TopologyKind};
 use crate::{FaultError, RulesError, quantity};
@@ -156,9 +157,8 @@ pub(super) fn check_network(machine: &Machine, layers: &Scope<'_>, errors: &mut 
 
 /// What congestion controls need of ports and switches.
 fn congestion(machine: &Machine, layers: &Scope<'_>, errors: &mut Vec<Diagnostic>) {
-    let any = |of: &[Congestion]| machine.network.congestion.iter().find(|congestion| of.contains(congestion));
     let path = "network.congestion";
-    if any(&[Congestion::Pfc]).is_some() && machine.network.flow_control != FlowControl::Pfc {
+    if machine.network.congestion.contains(&Congestion::Pfc) && machine.network.flow_control != FlowControl::Pfc {
         let message = "PAUSE alone, and this network's flow control is credits (network.flow_control)";
         let help = "set network.flow_control = \"pfc\", or network.congestion = \"none\"";
         errors.push(layers.at(path, message).help(help));
@@ -168,14 +168,19 @@ fn congestion(machine: &Machine, layers: &Scope<'_>, errors: &mut Vec<Diagnostic
         let help = "set network.reliability.delivery = \"ordered\", or \"unordered\"";
         errors.push(layers.at(path, "a congestion control of flows, and ports have none").label("expected \"none\"").help(help));
     }
-    if let Some(control) = any(&[Congestion::Dcqcn, Congestion::Nscc])
+    let needing = |needs: fn(&narrows_fabric::Congestion) -> bool| {
+        machine.network.congestion.iter().find(|&&control| needs(&machine.network.controls.of(control)))
+    };
+    if let Some(control) = needing(narrows_fabric::Congestion::needs_marks)
         && machine.switch.marking == Marking::None
     {
         let message = format!("{} needs marks, and switches give none (switch.marking)", control.name());
         errors.push(layers.at(path, message).help("set switch.marking = \"ecn\""));
     }
-    if any(&[Congestion::Hpcc]).is_some() && machine.switch.telemetry == Telemetry::None {
-        let message = "hpcc needs telemetry, and switches write none (switch.telemetry)";
+    if let Some(control) = needing(narrows_fabric::Congestion::needs_telemetry)
+        && machine.switch.telemetry == Telemetry::None
+    {
+        let message = format!("{} needs telemetry, and switches write none (switch.telemetry)", control.name());
         errors.push(layers.at(path, message).help("set switch.telemetry = \"int\""));
     }
 }
@@ -367,9 +372,8 @@ fn check_faults(machine: &Machine, topology: &narrows_topology::Topology, layers
         Err(ConfigError::MarksMissing { .. } | ConfigError::TelemetryMissing { .. }) => {}
         Err(error @ ConfigError::PercNeeds { .. }) => errors.push(layers.at("network.congestion", error.to_string())),
         Err(error @ ConfigError::Reliability { what, .. }) => {
-            let section = what.split(' ').next().unwrap_or_default();
-            let own = ["acc", "dcqcn", "hpcc", "nscc", "reliability", "sperc"].contains(&section);
-            let path = if own { format!("network.{}", what.replace(' ', ".")) } else { "network.congestion".to_owned() };
+            let own = format!("network.{}", what.replace(' ', "."));
+            let path = if keys::is_key(&own) { own } else { "network.congestion".to_owned() };
             errors.push(layers.at(&path, error.to_string()));
         }
         Err(error) => errors.push(layers.at(path, error.to_string())),

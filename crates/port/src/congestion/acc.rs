@@ -1,9 +1,12 @@
 //! The source of ACC ([`Acc`]): it tells the links of its way once a period what it was granted, and sends at the least
-//! of the shares that come back.
+//! of the shares that come back. Pulses are those of the port's clock.
 
-use super::Pacer;
+use super::{CongestionControl, Control, Pacer, Port};
+use crate::NONE;
+use crate::flow::Flow;
 use narrows_fabric::control::{FlowRate, NO_LINK};
-use narrows_fabric::{Acc, AccPolicy};
+use narrows_fabric::port::{Label, PortEffects};
+use narrows_fabric::{Acc, AccPolicy, Transfer};
 use narrows_units::{ByteRate, SimTime};
 
 /// A flow at its source.
@@ -35,8 +38,52 @@ pub(crate) struct Source {
 /// The first step of a rise that looks like a mistake, as a part of the line rate (our choice).
 const FIRST_STEP: u64 = 16;
 
-impl Source {
-    pub(crate) fn new(line: ByteRate) -> Source {
+/// What a port keeps.
+#[derive(Debug, Default)]
+pub(crate) struct AtPort {
+    /// Flows that tell of themselves.
+    telling: Vec<Flow>,
+    /// How early the clock is.
+    early: SimTime,
+    /// It strikes.
+    pulses: bool,
+}
+
+/// What the clock strikes: a pulse, the middle between two, or nothing but a packet to be sent.
+const PULSE: u32 = 0;
+const MIDDLE: u32 = 1;
+const ASK: u32 = 2;
+
+impl AtPort {
+    /// The number of the period of the port's clock.
+    fn period(&self, now: SimTime, acc: &Acc) -> u64 {
+        (now + self.early).as_ps() / acc.period.as_ps()
+    }
+
+    /// The next pulse, and the middle before it if that is to come.
+    fn schedule_pulse<E: PortEffects>(&self, acc: &Acc, port: &mut Port<'_, E>) {
+        let next = acc.period * (self.period(port.now, acc) + 1) - self.early;
+        port.strike(next, PULSE);
+        let middle = next.saturating_sub(acc.period / 2);
+        if acc.packets_per_period == 2 && middle > port.now {
+            port.strike(middle, MIDDLE);
+        }
+    }
+}
+
+/// A control packet about a flow, if there is something to tell.
+fn tell<E: PortEffects>(port: &mut Port<'_, E>, flow: Flow, acc: &Acc, what: impl FnOnce(&mut Source, u8) -> Option<FlowRate>) -> bool {
+    let (peer, virtual_network, Control::Acc(source)) = port.source(flow) else { return false };
+    let Some(rate) = what(source, virtual_network) else { return false };
+    port.send(&rate.label(port.host, peer, port.common.network, acc.packet), NONE);
+    true
+}
+
+impl CongestionControl for Source {
+    type Numbers = Acc;
+    type AtPort = AtPort;
+
+    fn new(_: &Acc, line: ByteRate) -> Source {
         Source {
             pacer: Pacer::default(),
             line,
@@ -53,30 +100,105 @@ impl Source {
         }
     }
 
-    pub(crate) fn allows(&self, now: SimTime) -> bool {
+    fn allows(&self, now: SimTime, _: u32, _: u64) -> bool {
         self.rate.0 > 0 && self.pacer.allows(now)
     }
 
-    pub(crate) fn made(&mut self, now: SimTime, wire: u32) -> SimTime {
+    fn made(&mut self, now: SimTime, wire: u32, _: &Acc) -> Option<SimTime> {
         self.backlog = self.backlog.saturating_sub(u64::from(wire));
         self.made += u64::from(wire);
-        self.pacer.made(now, wire, self.rate)
+        Some(self.pacer.made(now, wire, self.rate))
     }
 
+    fn at_port(acc: &Acc, seed: u64, host: u32) -> AtPort {
+        AtPort { early: acc.clock_skew(seed, "acc clock of a host", host), ..AtPort::default() }
+    }
+
+    fn offered<E: PortEffects>(at: &mut AtPort, acc: &Acc, flow: Flow, message: &Transfer, port: &mut Port<'_, E>) {
+        let wire = port.common.wire(message);
+        let (_, _, Control::Acc(source)) = port.source(flow) else { return };
+        if !source.offer(acc, wire) {
+            return;
+        }
+        let period = at.period(port.now, acc);
+        at.telling.push(flow);
+        if acc.policy >= AccPolicy::FrpInit {
+            tell(port, flow, acc, |source, virtual_network| Some(source.tell(period, acc, true, virtual_network)));
+            port.strike(port.now, ASK);
+        }
+        if !std::mem::replace(&mut at.pulses, true) {
+            at.schedule_pulse(acc, port);
+        }
+    }
+
+    fn struck<E: PortEffects>(at: &mut AtPort, acc: &Acc, what: u32, port: &mut Port<'_, E>) {
+        let period = at.period(port.now, acc);
+        match what {
+            PULSE => {
+                at.telling.retain(|&flow| {
+                    let goes_on = tell(port, flow, acc, |source, network| source.pulse(period, acc, network));
+                    if !goes_on && acc.policy >= AccPolicy::FrpInit {
+                        tell(port, flow, acc, |_, network| Some(Source::fin(period, network)));
+                    }
+                    goes_on
+                });
+                at.pulses = !at.telling.is_empty();
+                if at.pulses {
+                    at.schedule_pulse(acc, port);
+                }
+            }
+            MIDDLE => {
+                for &flow in &at.telling {
+                    tell(port, flow, acc, |source, network| source.declare(period, acc, network));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A flow rate packet: a request goes back, a response says how fast its flow may send from now on.
+    fn heard<E: PortEffects>(_: &mut AtPort, acc: &Acc, label: &Label, _: u32, port: &mut Port<'_, E>) -> Option<u32> {
+        let rate = FlowRate::of(label);
+        if rate.response {
+            let flow = port.flow_to(label.source, rate.virtual_network)?;
+            let (_, _, Control::Acc(source)) = port.source(flow) else { return None };
+            let next = source.respond(acc, &rate);
+            port.pace(flow, next);
+            return Some(u32::from(rate.virtual_network));
+        }
+        // Of two packets in a period only the first one asks.
+        if rate.fin || acc.packets_per_period == 2 && rate.counts && !rate.init {
+            return None;
+        }
+        let response = FlowRate { response: true, ..rate };
+        port.send(&response.label(label.target, label.source, label.virtual_network, acc.packet), NONE);
+        Some(u32::from(label.virtual_network))
+    }
+
+    fn given_up(&mut self, at: &mut AtPort, flow: Flow) {
+        at.telling.retain(|&of| of != flow);
+    }
+
+    fn is_idle(at: &AtPort) -> bool {
+        !at.pulses
+    }
+}
+
+impl Source {
     /// There is more to send; whether the flow begins with it.
-    pub(crate) fn offer(&mut self, acc: &Acc, wire: u64) -> bool {
+    fn offer(&mut self, acc: &Acc, wire: u64) -> bool {
         self.backlog = self.backlog.saturating_add(wire);
         if std::mem::replace(&mut self.active, true) {
             return false;
         }
         let Source { pacer, line, backlog, .. } = *self;
         let rate = if acc.policy >= AccPolicy::WaitForFeedback { ByteRate(0) } else { line };
-        *self = Source { pacer, rate, active: true, fresh: true, backlog, ..Source::new(line) };
+        *self = Source { pacer, rate, active: true, fresh: true, backlog, ..Source::new(acc, line) };
         true
     }
 
     /// A packet to ask the links with, and to tell them what the flow uses of its grant if it `counts`.
-    pub(crate) fn tell(&mut self, period: u64, acc: &Acc, counts: bool, virtual_network: u8) -> FlowRate {
+    fn tell(&mut self, period: u64, acc: &Acc, counts: bool, virtual_network: u8) -> FlowRate {
         let init = std::mem::take(&mut self.fresh);
         if init {
             self.began = period;
@@ -105,7 +227,7 @@ impl Source {
     }
 
     /// A pulse: what to tell, or nothing for a flow that has ended.
-    pub(crate) fn pulse(&mut self, period: u64, acc: &Acc, virtual_network: u8) -> Option<FlowRate> {
+    fn pulse(&mut self, period: u64, acc: &Acc, virtual_network: u8) -> Option<FlowRate> {
         if self.backlog == 0 && self.made == 0 {
             self.active = false;
             return None;
@@ -116,13 +238,13 @@ impl Source {
     }
 
     /// The middle of a period: with two packets, what the flow was granted in it.
-    pub(crate) fn declare(&mut self, period: u64, acc: &Acc, virtual_network: u8) -> Option<FlowRate> {
+    fn declare(&mut self, period: u64, acc: &Acc, virtual_network: u8) -> Option<FlowRate> {
         // The packet that it began with was counted.
         (self.active && !self.fresh && self.began != period).then(|| self.tell(period, acc, true, virtual_network))
     }
 
     /// A response; when the next packet may be made.
-    pub(crate) fn respond(&mut self, acc: &Acc, response: &FlowRate) -> SimTime {
+    fn respond(&mut self, acc: &Acc, response: &FlowRate) -> SimTime {
         let FlowRate { explicit, explicit_by, .. } = *response;
         let waited = self.rate.0 == 0;
         if waited || explicit <= self.rate {
@@ -144,7 +266,7 @@ impl Source {
     }
 
     /// The last packet of a flow.
-    pub(crate) fn fin(period: u64, virtual_network: u8) -> FlowRate {
+    fn fin(period: u64, virtual_network: u8) -> FlowRate {
         FlowRate {
             response: false,
             init: false,
@@ -186,12 +308,12 @@ mod tests {
     fn the_policies_say_how_a_flow_begins() {
         for (policy, allowed) in [(AccPolicy::FrpInit, true), (AccPolicy::WaitForFeedback, false)] {
             let acc = acc(policy);
-            let mut source = Source::new(ByteRate(1_600));
+            let mut source = Source::new(&acc, ByteRate(1_600));
             assert!(source.offer(&acc, 100) && !source.offer(&acc, 100));
-            assert_eq!(source.allows(SimTime::ZERO), allowed);
+            assert_eq!(source.allows(SimTime::ZERO, 0, 0), allowed);
             assert!(source.tell(0, &acc, true, 0).init && !source.tell(0, &acc, true, 0).init);
             source.respond(&acc, &response(800, 3));
-            assert!(source.allows(SimTime::ZERO));
+            assert!(source.allows(SimTime::ZERO, 0, 0));
             assert_eq!(source.rate, ByteRate(800), "the first one is believed");
         }
     }
@@ -200,7 +322,7 @@ mod tests {
     fn wait_to_rise_goes_up_by_steps_that_double() {
         let rates = |policy| -> Vec<u64> {
             let acc = acc(policy);
-            let mut source = Source::new(ByteRate(1_600));
+            let mut source = Source::new(&acc, ByteRate(1_600));
             source.offer(&acc, 100);
             let after = |(explicit, by)| {
                 source.respond(&acc, &response(explicit, by));
@@ -216,14 +338,14 @@ mod tests {
     #[test]
     fn a_flow_that_needs_less_says_so_and_one_that_needs_nothing_ends() {
         let acc = acc(AccPolicy::FrpInit);
-        let mut source = Source::new(ByteRate(1_000_000_000));
+        let mut source = Source::new(&acc, ByteRate(1_000_000_000));
         source.offer(&acc, 2_000);
         source.tell(0, &acc, true, 0);
         source.respond(&acc, &response(500_000_000, 3));
-        source.made(SimTime::ZERO, 1_000);
+        source.made(SimTime::ZERO, 1_000, &acc);
         let told = source.pulse(1, &acc, 0).unwrap();
         assert_eq!((told.granted, told.granted_by), (ByteRate(500_000_000), 3), "something waits");
-        source.made(SimTime::ZERO, 1_000);
+        source.made(SimTime::ZERO, 1_000, &acc);
         let told = source.pulse(2, &acc, 0).unwrap();
         assert_eq!((told.granted, told.granted_by), (ByteRate(50_000_000), NO_LINK), "1000 B in 20 us");
         assert_eq!(source.pulse(3, &acc, 0), None);

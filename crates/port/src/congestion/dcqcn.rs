@@ -3,8 +3,13 @@
 //!
 //! Timers are no events: those that have run out are made up for when a packet is made or a notification comes.
 
-use super::Pacer;
+use super::{CongestionControl, Control, Pacer, Port};
+use crate::NONE;
+use crate::flow::key;
+use narrows_engine::WordMap;
 use narrows_fabric::Dcqcn;
+use narrows_fabric::control::Notification;
+use narrows_fabric::port::{Label, PortEffects};
 use narrows_units::{ByteRate, SimTime};
 
 /// A flow at its source (the reaction point).
@@ -30,8 +35,18 @@ const FAST_RECOVERY: u32 = 5;
 /// No rate below it: 100 Mbit/s (`MinRate` of rdma-hw.cc in github.com/alibaba-edu/High-Precision-Congestion-Control).
 const LEAST_RATE: u64 = 12_500_000;
 
-impl Source {
-    pub(crate) fn new(line: ByteRate) -> Source {
+/// What a port keeps.
+#[derive(Debug, Default)]
+pub(crate) struct AtPort {
+    /// By peer and virtual network: no notification before it (the notification point).
+    quiet_until: WordMap<u64, SimTime>,
+}
+
+impl CongestionControl for Source {
+    type Numbers = Dcqcn;
+    type AtPort = AtPort;
+
+    fn new(_: &Dcqcn, line: ByteRate) -> Source {
         Source {
             pacer: Pacer::default(),
             line: line.0,
@@ -47,11 +62,11 @@ impl Source {
         }
     }
 
-    pub(crate) fn allows(&self, now: SimTime) -> bool {
+    fn allows(&self, now: SimTime, _: u32, _: u64) -> bool {
         self.pacer.allows(now)
     }
 
-    pub(crate) fn made(&mut self, now: SimTime, wire: u32, dcqcn: &Dcqcn) -> SimTime {
+    fn made(&mut self, now: SimTime, wire: u32, dcqcn: &Dcqcn) -> Option<SimTime> {
         self.catch_up(now, dcqcn);
         self.bytes += u64::from(wire);
         while self.bytes >= dcqcn.byte_counter.0 {
@@ -59,11 +74,36 @@ impl Source {
             self.counter = self.counter.saturating_add(1);
             self.raise(dcqcn);
         }
-        self.pacer.made(now, wire, ByteRate(self.rate))
+        Some(self.pacer.made(now, wire, ByteRate(self.rate)))
     }
 
+    fn marked<E: PortEffects>(at: &mut AtPort, dcqcn: &Dcqcn, label: &Label, port: &mut Port<'_, E>) {
+        let Label { source, target, virtual_network, .. } = *label;
+        let quiet_until = at.quiet_until.entry(key(source, virtual_network)).or_default();
+        if *quiet_until <= port.now {
+            *quiet_until = port.now + dcqcn.interval;
+            let notification = Notification { virtual_network }.label(target, source, port.common.network, dcqcn.packet);
+            port.send_at(port.now, &notification, NONE);
+        }
+    }
+
+    fn heard<E: PortEffects>(_: &mut AtPort, dcqcn: &Dcqcn, label: &Label, _: u32, port: &mut Port<'_, E>) -> Option<u32> {
+        let Notification { virtual_network } = Notification::of(label);
+        let (now, flow) = (port.now, port.flow_to(label.source, virtual_network)?);
+        let (_, _, Control::Dcqcn(source)) = port.source(flow) else { return None };
+        let next = source.notified(now, dcqcn);
+        port.pace(flow, next);
+        Some(u32::from(virtual_network))
+    }
+
+    fn forget(at: &mut AtPort) {
+        at.quiet_until.clear();
+    }
+}
+
+impl Source {
     /// The target has seen marks; when the next packet may be made.
-    pub(crate) fn notified(&mut self, now: SimTime, dcqcn: &Dcqcn) -> SimTime {
+    fn notified(&mut self, now: SimTime, dcqcn: &Dcqcn) -> SimTime {
         self.catch_up(now, dcqcn);
         let gain = dcqcn.gain.as_f64();
         // Equation (1).
@@ -128,7 +168,7 @@ mod tests {
     #[test]
     fn a_cut_and_its_recovery_follow_the_equations() {
         let us = SimTime::from_us;
-        let mut source = Source::new(ByteRate(LINE));
+        let mut source = Source::new(&DCQCN, ByteRate(LINE));
         source.notified(SimTime::ZERO, &DCQCN);
         assert_eq!((source.rate, source.target), (LINE / 2, LINE), "alpha was 1");
         source.notified(us(50), &DCQCN);
@@ -151,7 +191,7 @@ mod tests {
 
     #[test]
     fn rates_stay_between_the_least_and_the_line() {
-        let mut source = Source::new(ByteRate(LINE));
+        let mut source = Source::new(&DCQCN, ByteRate(LINE));
         for at in 0..100 {
             source.notified(SimTime(at), &DCQCN);
         }

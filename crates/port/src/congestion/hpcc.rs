@@ -9,9 +9,8 @@
 //!   and one additive increase. It follows every acknowledgement, `Wc` once in a round trip.
 //! * Packets go at the rate of the window over `T`.
 
-use super::Pacer;
-use narrows_fabric::Hpcc;
-use narrows_fabric::telemetry::{Hop, MOST_HOPS, TICK, Telemetry};
+use super::{Acknowledged, Common, CongestionControl, Pacer};
+use narrows_fabric::{Hop, Hpcc, MOST_HOPS, TICK, Telemetry};
 use narrows_units::{ByteRate, SimTime};
 
 /// A flow at its source.
@@ -42,22 +41,15 @@ struct Seen {
     at: u32,
 }
 
-/// An acknowledgement with telemetry.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct News<'a> {
-    pub telemetry: &'a Telemetry,
-    /// Behind the last packet that it is for.
-    pub acknowledged: u16,
-    /// The number of the next packet.
-    pub next: u16,
-}
-
 /// No rate below it: 100 Mbit/s (`MinRate` of rdma-hw.cc in github.com/alibaba-edu/High-Precision-Congestion-Control).
 const LEAST_RATE: f64 = 12_500_000.0;
 
-impl Source {
+impl CongestionControl for Source {
+    type Numbers = Hpcc;
+    type AtPort = ();
+
     /// Begins at the rate of the link, with its window full (section 3.2).
-    pub(crate) fn new(hpcc: &Hpcc, line: ByteRate) -> Source {
+    fn new(hpcc: &Hpcc, line: ByteRate) -> Source {
         let window = product(hpcc, line);
         Source {
             pacer: Pacer::default(),
@@ -73,23 +65,28 @@ impl Source {
         }
     }
 
-    /// `under_way`: bytes without an acknowledgement. One packet may always go, at the flow's rate.
-    pub(crate) fn allows(&self, now: SimTime, under_way: u64) -> bool {
-        self.pacer.allows(now) && (under_way == 0 || (under_way as f64) < self.window)
+    /// One packet may always go, at the flow's rate.
+    fn allows(&self, now: SimTime, _: u32, bytes: u64) -> bool {
+        self.pacer.allows(now) && (bytes == 0 || (bytes as f64) < self.window)
     }
 
-    pub(crate) fn made(&mut self, now: SimTime, wire: u32, hpcc: &Hpcc) -> SimTime {
-        self.pacer.made(now, wire, self.rate(hpcc))
+    fn made(&mut self, now: SimTime, wire: u32, hpcc: &Hpcc) -> Option<SimTime> {
+        Some(self.pacer.made(now, wire, self.rate(hpcc)))
     }
 
+    fn acknowledged(&mut self, _: SimTime, what: &Acknowledged<'_>, hpcc: &Hpcc, common: &Common) -> Option<SimTime> {
+        self.follow(what.telemetry?, what.acknowledged, what.next, common.line, hpcc)
+    }
+}
+
+impl Source {
     /// R.
     fn rate(&self, hpcc: &Hpcc) -> ByteRate {
         ByteRate((self.window / hpcc.round_trip.as_s_f64()).round() as u64)
     }
 
-    /// An acknowledgement; when the next packet may be made.
-    pub(crate) fn acknowledged(&mut self, news: &News<'_>, line: ByteRate, hpcc: &Hpcc) -> Option<SimTime> {
-        let News { telemetry, acknowledged, next } = *news;
+    /// An acknowledgement up to this packet, while that is the next one; when it may be made.
+    fn follow(&mut self, telemetry: &Telemetry, acknowledged: u16, next: u16, line: ByteRate, hpcc: &Hpcc) -> Option<SimTime> {
         let hops = telemetry.hops();
         if hops.is_empty() {
             return None;
@@ -174,17 +171,13 @@ mod tests {
         let mut source = Source { in_flight, ..Source::new(&HPCC, LINE) };
         assert_eq!(source.window, 12_500.0);
         let first = telemetry(SimTime::ZERO, hops);
-        assert_eq!(
-            source.acknowledged(&News { telemetry: &first, acknowledged: 1, next: 5 }, LINE, &HPCC),
-            None,
-            "nothing to compare with"
-        );
+        assert_eq!(source.follow(&first, 1, 5, LINE, &HPCC), None, "nothing to compare with");
         source
     }
 
     fn acknowledge(source: &mut Source, at: SimTime, acknowledged: u16, hops: &[(u64, u64)]) {
         let telemetry = telemetry(at, hops);
-        source.acknowledged(&News { telemetry: &telemetry, acknowledged, next: acknowledged + 4 }, LINE, &HPCC);
+        source.follow(&telemetry, acknowledged, acknowledged + 4, LINE, &HPCC);
     }
 
     /// 4882 ticks of 1.024 ns.
@@ -253,9 +246,9 @@ mod tests {
     #[test]
     fn it_is_paced_at_its_window_over_a_round_trip() {
         let mut source = Source::new(&HPCC, LINE);
-        assert!(source.allows(SimTime::ZERO, 12_499) && !source.allows(SimTime::ZERO, 12_500));
+        assert!(source.allows(SimTime::ZERO, 0, 12_499) && !source.allows(SimTime::ZERO, 0, 12_500));
         source.window = 1_250.0;
-        assert_eq!(source.made(SimTime::ZERO, 1_000, &HPCC), SimTime::from_us(8));
-        assert!(!source.allows(SimTime::from_us(7), 0) && source.allows(SimTime::from_us(8), 0));
+        assert_eq!(source.made(SimTime::ZERO, 1_000, &HPCC), Some(SimTime::from_us(8)));
+        assert!(!source.allows(SimTime::from_us(7), 0, 0) && source.allows(SimTime::from_us(8), 0, 0));
     }
 }

@@ -10,6 +10,7 @@
 //! Constants and their scaling are those of the public simulator of the specification's authors (`initNsccParams` in
 //! uec.cpp of uet-htsim), whose reference is a link of 100 Gbit/s with a round trip of 12 us.
 
+use super::{Acknowledged, Common, CongestionControl};
 use narrows_fabric::Nscc;
 use narrows_units::{ByteRate, SimTime};
 
@@ -73,9 +74,12 @@ impl Scale {
     }
 }
 
-impl Source {
+impl CongestionControl for Source {
+    type Numbers = Nscc;
+    type AtPort = ();
+
     /// Begins with the largest window.
-    pub(crate) fn new(nscc: &Nscc, line: ByteRate) -> Source {
+    fn new(nscc: &Nscc, line: ByteRate) -> Source {
         Source {
             window: Scale::of(nscc, line, 1).largest(),
             increase: 0.0,
@@ -92,26 +96,31 @@ impl Source {
         }
     }
 
-    /// `under_way`: bytes without an acknowledgement. One packet may always go.
-    pub(crate) fn allows(&self, under_way: u64) -> bool {
-        under_way == 0 || (under_way as f64) < self.window
+    /// One packet may always go.
+    fn allows(&self, _: SimTime, _: u32, bytes: u64) -> bool {
+        bytes == 0 || (bytes as f64) < self.window
     }
 
-    /// An acknowledgement of `bytes`, of which the last ones were sent `round_trip` ago; `marked` by a switch;
-    /// `under_way` bytes are still out.
-    #[expect(clippy::too_many_arguments)]
-    pub(crate) fn acknowledged(
-        &mut self,
-        now: SimTime,
-        round_trip: SimTime,
-        bytes: u32,
-        under_way: u64,
-        marked: bool,
-        packet: u32,
-        line: ByteRate,
-        nscc: &Nscc,
-    ) {
-        let scale = Scale::of(nscc, line, packet);
+    fn made(&mut self, _: SimTime, _: u32, _: &Nscc) -> Option<SimTime> {
+        None
+    }
+
+    fn acknowledged(&mut self, now: SimTime, what: &Acknowledged<'_>, nscc: &Nscc, common: &Common) -> Option<SimTime> {
+        self.follow(now, what, nscc, &Scale::of(nscc, common.line, common.packet));
+        None
+    }
+
+    fn timed_out(&mut self, now: SimTime, bytes: u64, nscc: &Nscc, common: &Common) {
+        let scale = Scale::of(nscc, common.line, common.packet);
+        self.quick_adapt(now, 0.0, true, bytes, &scale);
+        self.bound(&scale);
+    }
+}
+
+impl Source {
+    fn follow(&mut self, now: SimTime, what: &Acknowledged<'_>, nscc: &Nscc, scale: &Scale) {
+        let Acknowledged { sent, bytes, under_way, marked, .. } = *what;
+        let round_trip = now - sent;
         self.round_trip = self.round_trip.min(round_trip);
         let delay = (round_trip - self.round_trip).as_ps() as f64;
         // A long delay without a mark is that of one way alone.
@@ -121,18 +130,18 @@ impl Source {
         self.achieved = self.achieved.saturating_add(bytes);
         let ignored = marked && self.ignore > 0;
         self.ignore = self.ignore.saturating_sub(bytes);
-        if ignored || self.quick_adapt(now, delay, false, under_way, &scale) {
+        if ignored || self.quick_adapt(now, delay, false, under_way, scale) {
             (self.increase, self.received) = (0.0, 0);
             return;
         }
         let target = scale.target;
         match (marked, delay >= target) {
             (false, true) => self.increase += 5.0 * scale.packet * scale.a * f64::from(bytes),
-            (false, false) => self.grow(delay, bytes, &scale),
+            (false, false) => self.grow(delay, bytes, scale),
             (true, true) => self.decrease(now, target),
             (true, false) => {}
         }
-        self.bound(&scale);
+        self.bound(scale);
         let period = now - self.adjusted > nscc.round_trip;
         if period || f64::from(self.received) > ADJUST * scale.packet {
             self.window += self.increase / self.window;
@@ -142,14 +151,7 @@ impl Source {
             }
             (self.increase, self.received) = (0.0, 0);
         }
-        self.bound(&scale);
-    }
-
-    /// Packets were lost.
-    pub(crate) fn timed_out(&mut self, now: SimTime, under_way: u64, packet: u32, line: ByteRate, nscc: &Nscc) {
-        let scale = Scale::of(nscc, line, packet);
-        self.quick_adapt(now, 0.0, true, under_way, &scale);
-        self.bound(&scale);
+        self.bound(scale);
     }
 
     /// Where delays are long beyond the target, the window is at once what came through in a round trip.
@@ -209,8 +211,10 @@ mod tests {
     const PACKET: u32 = 4_000;
 
     fn acknowledged(source: &mut Source, at: u64, delay: u64, bytes: u32, marked: bool) {
-        let round_trip = SimTime::from_us(12 + delay);
-        source.acknowledged(SimTime::from_us(at), round_trip, bytes, 50_000, marked, PACKET, LINE, &NSCC);
+        let now = SimTime::from_us(at);
+        let sent = now - SimTime::from_us(12 + delay);
+        let what = Acknowledged { sent, packets: 1, bytes, hops: 0, marked, under_way: 50_000, telemetry: None, acknowledged: 0, next: 0 };
+        source.follow(now, &what, &NSCC, &Scale::of(&NSCC, LINE, PACKET));
     }
 
     /// The window at 100 KB, adjusted at 100 us.
@@ -223,8 +227,8 @@ mod tests {
     fn it_begins_with_one_and_a_half_products() {
         let source = Source::new(&NSCC, LINE);
         assert_eq!(source.window, 225_000.0);
-        assert!(source.allows(224_999) && !source.allows(225_000));
-        assert!(Source { window: 1.0, ..source }.allows(0));
+        assert!(source.allows(SimTime::ZERO, 0, 224_999) && !source.allows(SimTime::ZERO, 0, 225_000));
+        assert!(Source { window: 1.0, ..source }.allows(SimTime::ZERO, 0, 0));
     }
 
     /// The four cases: what the window has when the adjustment is due.

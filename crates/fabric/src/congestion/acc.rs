@@ -1,5 +1,4 @@
-//! The contention points of ACC ([`crate::Acc`]; RED-SEA D1.4 section 8.1): one in front of each link, without any
-//! state of a flow.
+//! ACC ([`Acc`]; RED-SEA D1.4 section 8.1), at links: a contention point in front of each, without any state of a flow.
 //!
 //! A contention point gives all flows that it limits the same share of its link's rate. Flows say once a period what
 //! they were granted and by which link: those that this link limits are counted, of the others the rates are added up.
@@ -8,13 +7,106 @@
 //!
 //! Pulses are no events: the point counts those that have passed when the next packet comes.
 
-use super::region::Region;
-use crate::config::{Acc, AccPolicy, Congestion, NetworkConfig};
+use super::{AtLinks, Fraction, Links, Numbers, Start, check_part, check_period, refuse};
+use crate::Carried;
+use crate::config::{ConfigError, NetworkConfig};
 use crate::control::FlowRate;
-use crate::port::{Kind, Ports};
-use crate::timing::Costs;
+use crate::packet::state::Packet;
+use crate::port::Kind;
 use narrows_topology::Topology;
-use narrows_units::ByteRate;
+use narrows_units::{ByteRate, Bytes, SimTime};
+
+/// Accurate congestion control (RED-SEA D1.4 section 8.1): links grant their flows max-min fair rates, by flow rate
+/// packets (FRPs) that go to the target and back once a period. What the document does not say is our reading.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Acc {
+    /// What sources and contention points do.
+    pub policy: AccPolicy,
+    /// The part of a link's rate that is granted to nobody.
+    pub margin: Fraction,
+    /// Between two pulses of the fabric's clock (rate re-evaluation period).
+    pub period: SimTime,
+    /// FRPs of a flow in a period, 1 or 2. One tells what the flow was granted and asks for its next rate. Of two the
+    /// first one asks and the second one, half a period later, tells.
+    pub packets_per_period: u32,
+    /// A link's share goes down at once, and up by this part of the way in a period.
+    pub rise: Fraction,
+    /// An FRP on the wire.
+    pub packet: Bytes,
+    /// Clocks are early by up to this, each by its own.
+    pub skew: SimTime,
+}
+
+impl Acc {
+    /// How early one of the fabric's clocks is.
+    pub fn clock_skew(&self, seed: u64, name: &str, index: u32) -> SimTime {
+        SimTime(narrows_engine::stream(seed, name, u64::from(index)).below(self.skew.as_ps() + 1))
+    }
+}
+
+/// The policies of ACC, in the order of D1.4: each has what those before it have.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum AccPolicy {
+    /// FRPs at the pulses alone.
+    FrpOnly,
+    /// A flow that begins or ends says so at once, and links make room for it within the period.
+    FrpInit,
+    /// A flow sends nothing before its first rate is there; it begins at full speed without.
+    WaitForFeedback,
+    /// A flow that was granted a link's share counts among its own, whichever link it was that granted it.
+    MindTheGap,
+    /// After a rise that looks like a mistake a source goes up by steps that double.
+    WaitToRise,
+}
+
+impl AccPolicy {
+    /// All of them.
+    pub const ALL: [AccPolicy; 5] =
+        [AccPolicy::FrpOnly, AccPolicy::FrpInit, AccPolicy::WaitForFeedback, AccPolicy::MindTheGap, AccPolicy::WaitToRise];
+    /// Their names, in the same order.
+    pub const NAMES: [&'static str; 5] = ["frp-only", "frp-init", "wait-for-feedback", "mind-the-gap", "wait-to-rise"];
+}
+
+impl Numbers for Acc {
+    fn control_packet(&self) -> Option<Bytes> {
+        Some(self.packet)
+    }
+
+    fn check(&self, network: &NetworkConfig, _: &Topology) -> Result<(), ConfigError> {
+        check_part("acc margin", self.margin)?;
+        check_period("acc period", self.period)?;
+        if !(1..=2).contains(&self.packets_per_period) {
+            return refuse("acc packets_per_period", self.packets_per_period.to_string(), "1 or 2");
+        }
+        if self.rise.0 == 0 || self.rise.0 > 1_000_000 {
+            return refuse("acc rise", self.rise.as_f64().to_string(), "above 0 and at most 1");
+        }
+        network.fits_a_packet("acc packet", self.packet)?;
+        if self.skew * 4 > self.period {
+            return refuse("acc skew", self.skew.to_string(), "at most a quarter of the period");
+        }
+        Ok(())
+    }
+
+    fn at_links(&self, of: &Links<'_>) -> Option<Box<dyn AtLinks>> {
+        let point = |&link: &u32| {
+            let rate = of.rate(link);
+            let capacity = (rate - self.margin.of(rate)).max(1);
+            Point {
+                link,
+                capacity,
+                early: self.clock_skew(of.config.seed, "acc clock of a link", link).as_ps(),
+                period: 0,
+                share: capacity,
+                last_share: capacity,
+                said: [Said::default(); 2],
+                here: 0,
+                sum: 0,
+            }
+        };
+        Some(Box::new(Contention { acc: *self, networks: of.networks, points: of.links.iter().map(point).collect() }))
+    }
+}
 
 /// What flows have said in a period.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,7 +141,7 @@ struct Point {
 
 /// The contention points of a region.
 #[derive(Debug)]
-pub(super) struct Contention {
+struct Contention {
     acc: Acc,
     /// Virtual networks that have it, a bit each.
     networks: u32,
@@ -139,47 +231,17 @@ impl Point {
     }
 }
 
-impl Contention {
-    /// Of these links, if there is such a congestion control.
-    pub(super) fn new(config: &NetworkConfig, costs: &Costs, topology: &Topology, links: &[u32]) -> Option<Contention> {
-        let (networks, acc) = config.controlled(|congestion| match congestion {
-            Congestion::Acc(acc) => Some(acc),
-            _ => None,
-        })?;
-        let point = |&link: &u32| {
-            let rate = costs.link(topology.links()[link as usize].speed).rate.0;
-            let capacity = (rate - acc.margin.of(rate)).max(1);
-            Point {
-                link,
-                capacity,
-                early: acc.clock_skew(config.seed, "acc clock of a link", link).as_ps(),
-                period: 0,
-                share: capacity,
-                last_share: capacity,
-                said: [Said::default(); 2],
-                here: 0,
-                sum: 0,
-            }
-        };
-        Some(Contention { acc, networks, points: links.iter().map(point).collect() })
-    }
-}
-
-impl<P: Ports> Region<P> {
-    /// A packet starts on a link that has a contention point.
-    pub(super) fn contend(&mut self, index: u32, output: u32, now: u64) {
-        let Region { contention: Some(contention), packets, .. } = self else { return };
-        let packet = &mut packets[index];
+impl AtLinks for Contention {
+    fn pass(&mut self, start: &Start, packet: &mut Packet, _: &mut Carried) {
         if packet.kind() != Kind::Control {
             return;
         }
         let rate = FlowRate::of(&packet.label());
-        let Contention { acc, networks, points } = &mut **contention;
-        if rate.response || *networks >> rate.virtual_network & 1 == 0 {
+        if rate.response || self.networks >> rate.virtual_network & 1 == 0 {
             return;
         }
-        let point = &mut points[output as usize];
-        if let Some(share) = point.pass(acc, now, &rate) {
+        let point = &mut self.points[start.output as usize];
+        if let Some(share) = point.pass(&self.acc, start.now, &rate) {
             FlowRate::lower(packet, share, point.link);
         }
     }
@@ -188,9 +250,7 @@ impl<P: Ports> Region<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Fraction;
     use crate::control::NO_LINK;
-    use narrows_units::SimTime;
 
     const ACC: Acc = Acc {
         policy: AccPolicy::MindTheGap,
@@ -198,7 +258,7 @@ mod tests {
         period: SimTime::from_us(20),
         packets_per_period: 1,
         rise: Fraction(500_000),
-        packet: narrows_units::Bytes(32),
+        packet: Bytes(32),
         skew: SimTime::ZERO,
     };
 

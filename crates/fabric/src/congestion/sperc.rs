@@ -1,12 +1,106 @@
-//! The links of s-PERC ([`crate::Sperc`]; Jose et al., SIGMETRICS 2019): each has the sum of what it has granted to
+//! s-PERC ([`Sperc`]; Jose et al., SIGMETRICS 2019), at links: each has the sum of what it has granted to
 //! flows that others limit, the number of those that it limits itself, and the highest of the former, and no state of a
 //! flow: that is in the flow's control packets ([`Shares`]).
 
-use crate::telemetry::Shares;
+use super::{AtLinks, Fraction, Links, Numbers, Start, check_part, check_period};
+use crate::Carried;
+use crate::config::{ConfigError, NetworkConfig};
+use crate::control::FlowRate;
+use crate::faults::Fault;
+use crate::packet::state::Packet;
+use crate::port::Kind;
+use narrows_topology::{RoutingKind, Topology};
+use narrows_units::{ByteRate, Bytes, SimTime};
+use serde::{Deserialize, Serialize};
+
+/// s-PERC (Jose et al., SIGMETRICS 2019): exact max-min fair rates, in as many rounds as there are steps of filling.
+/// Its control packets must not be lost, and those of a flow go one way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sperc {
+    /// The part of a link's rate that is granted to nobody.
+    pub margin: Fraction,
+    /// Each flow sends a control packet once in this time, or in a round trip if that is longer. At least as long as
+    /// that, so that links know of all flows.
+    pub round: SimTime,
+    /// A control packet on the wire.
+    pub packet: Bytes,
+}
+
+/// So many links of a way can grant.
+pub const MOST_LINKS: u32 = 8;
+
+/// What the links of its way have granted to a flow, in the order of the way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Shares {
+    count: u8,
+    links: [Share; MOST_LINKS as usize],
+}
+
+/// What a link knows of a flow, which the control packets of the flow keep for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Share {
+    /// The link.
+    pub link: u32,
+    /// It counts the flow among those that other links limit (state E; else B).
+    pub elsewhere: bool,
+    /// Its bottleneck rate is not to be looked at by others (i).
+    pub ignored: bool,
+    /// Granted (a), bytes per second.
+    pub granted: u64,
+    /// The bottleneck rate that it has told (b), bytes per second.
+    pub bottleneck: u64,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Share { link: 0, elsewhere: false, ignored: false, granted: u64::MAX, bottleneck: u64::MAX }
+    }
+}
+
+impl Shares {
+    /// The share of a link, and whether the flow is new there; none on a way that is too long.
+    pub fn of(&mut self, link: u32) -> Option<(usize, bool)> {
+        if let Some(place) = self.links().iter().position(|share| share.link == link) {
+            return Some((place, false));
+        }
+        let place = usize::from(self.count);
+        *self.links.get_mut(place)? = Share { link, ..Share::default() };
+        self.count += 1;
+        Some((place, true))
+    }
+
+    /// All of them.
+    pub fn links(&self) -> &[Share] {
+        &self.links[..usize::from(self.count)]
+    }
+
+    /// One of them.
+    pub fn link(&mut self, place: usize) -> &mut Share {
+        &mut self.links[place]
+    }
+
+    /// The least bottleneck rate that others than this one have told, of those that are not ignored.
+    pub fn elsewhere(&self, place: usize) -> u64 {
+        let others = (0..).zip(self.links()).filter(|&(other, share)| other != place && !share.ignored);
+        others.map(|(_, share)| share.bottleneck).min().unwrap_or(u64::MAX)
+    }
+
+    /// What the flow may have.
+    pub fn rate(&self) -> ByteRate {
+        ByteRate(self.links().iter().map(|share| share.granted).min().unwrap_or(u64::MAX))
+    }
+}
+
+impl Shares {
+    /// It is one of ours, and not what another process has made up.
+    pub(super) fn is_sound(&self) -> bool {
+        u32::from(self.count) <= MOST_LINKS
+    }
+}
 
 /// A link.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Link {
+struct Link {
     /// C: its rate less the margin.
     capacity: u64,
     /// Granted to flows that others limit.
@@ -20,12 +114,12 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(capacity: u64) -> Link {
+    fn new(capacity: u64) -> Link {
         Link { capacity, sum: 0, here: 0, highest: 0, of_round: 0, round: 0 }
     }
 
     /// A control packet of a flow passes, the last one if it is `fin`; rounds are counted from time zero.
-    pub(super) fn pass(&mut self, link: u32, round: u64, shares: &mut Shares, fin: bool) {
+    fn pass(&mut self, link: u32, round: u64, shares: &mut Shares, fin: bool) {
         while self.round < round && (self.highest, self.of_round) != (0, 0) {
             (self.highest, self.of_round) = (self.of_round, 0);
             self.round += 1;
@@ -60,10 +154,80 @@ impl Link {
     }
 }
 
+/// All of them.
+#[derive(Debug)]
+struct Granting {
+    /// By output.
+    links: Vec<Link>,
+    /// How long a round is.
+    round: u64,
+    /// Virtual networks that have it, a bit each.
+    networks: u32,
+}
+
+impl AtLinks for Granting {
+    fn pass(&mut self, start: &Start, packet: &mut Packet, carried: &mut Carried) {
+        if packet.kind() != Kind::Control {
+            return;
+        }
+        let FlowRate { response, fin, virtual_network, .. } = FlowRate::of(&packet.label());
+        if let Carried::Shares(shares) = carried
+            && !response
+            && self.networks >> virtual_network & 1 == 1
+        {
+            self.links[start.output as usize].pass(start.link, start.now / self.round, shares, fin);
+        }
+    }
+
+    fn writes(&self) -> bool {
+        true
+    }
+}
+
+impl Numbers for Sperc {
+    fn control_packet(&self) -> Option<Bytes> {
+        Some(self.packet)
+    }
+
+    fn check(&self, network: &NetworkConfig, topology: &Topology) -> Result<(), ConfigError> {
+        check_part("sperc margin", self.margin)?;
+        check_period("sperc round", self.round)?;
+        network.fits_a_packet("sperc packet", self.packet)?;
+        let needs = |what| Err(ConfigError::PercNeeds { what });
+        if network.faults.iter().any(Fault::harms) || network.missing_headroom(topology).is_some() {
+            return needs("control packets that are never lost");
+        }
+        use RoutingKind::{DModK, DimensionOrder, Minimal, SModK, Table};
+        if ![Minimal, DModK, SModK, DimensionOrder, Table].contains(&network.routing) {
+            return needs("packets of a flow that all go the same way");
+        }
+        if topology.diameter() > MOST_LINKS {
+            return needs("ways of at most 8 links");
+        }
+        Ok(())
+    }
+
+    fn at_links(&self, of: &Links<'_>) -> Option<Box<dyn AtLinks>> {
+        let link = |&link: &u32| {
+            let rate = of.rate(link);
+            Link::new(rate - self.margin.of(rate))
+        };
+        let links = of.links.iter().map(link).collect();
+        Some(Box::new(Granting { links, round: self.round.as_ps(), networks: of.networks }))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// Counts that another process has sent are looked at before they are believed.
+    #[test]
+    fn more_than_there_is_room_for_is_not_sound() {
+        let shares = |count| Carried::Shares(Shares { count, ..Shares::default() });
+        assert!(shares(MOST_LINKS as u8).is_sound() && !shares(MOST_LINKS as u8 + 1).is_sound());
+    }
 
     /// Progressive filling: the link with the least share of what is left gives it to its flows, again and again.
     fn max_min(capacities: &[u64], flows: &[Vec<u32>]) -> Vec<f64> {
