@@ -68,6 +68,7 @@ impl FlowRate {
             started: SimTime(encode(self.explicit) << 32 | u64::from(self.explicit_by)),
             wire: wire.0 as u32,
             first: false,
+            index: 0,
             written: true,
             kind: Kind::Control,
             sequence: flag(self.response, RESPONSE)
@@ -122,6 +123,7 @@ impl Notification {
             started: SimTime::ZERO,
             wire: wire.0 as u32,
             first: false,
+            index: 0,
             written: true,
             kind: Kind::Control,
             sequence: u16::from(self.virtual_network) << NETWORK,

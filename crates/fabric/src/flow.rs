@@ -325,7 +325,7 @@ impl FlowNetwork {
     pub fn handle(&mut self, now: SimTime, event: Event, out: &mut impl Out) {
         match event.parts() {
             (EventKind::Arrive, slot) => self.endpoints.arrive(now, slot, &mut self.flights, out),
-            (EventKind::Drain, slot) => self.drain(now, slot, out),
+            (EventKind::Wake, slot) => self.drain(now, slot, out),
             (EventKind::Solve, _) => self.solve(now, out),
             (kind, slot) => assert!(self.flights.handle(kind, slot, out), "not an event of the flow network: {event:?}"),
         }
@@ -380,7 +380,7 @@ impl FlowNetwork {
         if flow.finish > now.as_ps() {
             flow.event = flow.finish;
             if flow.finish < NEVER {
-                out.schedule(SimTime(flow.finish), self.flights.transfer(slot).source, Event::new(EventKind::Drain, slot));
+                out.schedule(SimTime(flow.finish), self.flights.transfer(slot).source, Event::new(EventKind::Wake, slot));
             }
             return;
         }
@@ -621,7 +621,7 @@ impl FlowNetwork {
             // A later end is found when the earlier event comes.
             if flow.finish < flow.event {
                 flow.event = flow.finish;
-                out.schedule(SimTime(flow.finish), self.flights.transfer(slot).source, Event::new(EventKind::Drain, slot));
+                out.schedule(SimTime(flow.finish), self.flights.transfer(slot).source, Event::new(EventKind::Wake, slot));
             }
         }
         if self.eye.is_some() {

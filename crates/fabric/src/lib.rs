@@ -51,6 +51,7 @@ pub mod multicast;
 pub mod packet;
 pub mod parallel;
 pub mod port;
+pub mod seam;
 pub mod timing;
 mod whole;
 
@@ -209,6 +210,8 @@ pub struct Event(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum EventKind {
+    /// Host, and the number of a packet there: it is to be seen. Before what it may become at the same time.
+    Packet,
     /// Transfer slot: the last payload byte has been read.
     SourceDone,
     /// Transfer slot: the header is in the target NIC.
@@ -231,10 +234,8 @@ pub(crate) enum EventKind {
     Pause,
     /// Packet: lost, to be sent again.
     Resend,
-    /// Link: look for something to send.
+    /// Link: look for something to send. Transfer slot and its generation: the flow may have run out.
     Wake,
-    /// Transfer slot and its generation: the flow may have run out.
-    Drain,
     /// Find the new rates of flows.
     Solve,
     /// Host and tag: of an agent.
@@ -246,6 +247,7 @@ pub(crate) enum EventKind {
 impl EventKind {
     /// Sixteen, so that four bits need no check.
     const ALL: [EventKind; 16] = [
+        EventKind::Packet,
         EventKind::SourceDone,
         EventKind::Head,
         EventKind::Tail,
@@ -258,7 +260,6 @@ impl EventKind {
         EventKind::Pause,
         EventKind::Resend,
         EventKind::Wake,
-        EventKind::Drain,
         EventKind::Solve,
         EventKind::Timer,
         EventKind::Flow,

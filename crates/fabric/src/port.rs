@@ -7,6 +7,7 @@
 pub use crate::packet::state::Packet;
 
 use crate::Carried;
+use crate::seam::{Acknowledge, PacketIn, PacketOut, Passage, Verdict};
 use crate::timing::Costs;
 use crate::{Arrival, EventKind, NetworkConfig, Observer, Statistics, Transfer, TransferId, Undelivered};
 use narrows_units::{Bytes, SimTime};
@@ -28,14 +29,30 @@ pub trait Ports: Sized + Send + std::fmt::Debug {
     /// What would be sent next in a virtual network.
     fn next(&self, now: SimTime, port: u32, virtual_network: u32) -> Next;
 
-    /// Sends the packet that [`Ports::next`] has promised.
-    fn take(&mut self, now: SimTime, port: u32, virtual_network: u32, effects: &mut impl PortEffects) -> Packet;
+    /// Sends the packet that [`Ports::next`] has promised; none if who sees it ([`crate::seam`]) holds or changes it:
+    /// then what is next has changed.
+    fn take(&mut self, now: SimTime, port: u32, virtual_network: u32, effects: &mut impl PortEffects) -> Option<Packet>;
 
     /// A packet of this port was lost for want of a buffer and is to be sent again.
     fn resend(&mut self, now: SimTime, port: u32, packet: &Packet);
 
-    /// A packet arrives, or will: the rest of its way is known. Its buffer is free when the time is that of the result.
-    fn arrive(&mut self, port: u32, landing: &Landing, packet: &Packet, effects: &mut impl PortEffects) -> SimTime;
+    /// A packet arrives, or will: the rest of its way is known. Its buffer is free when the time is that of the result;
+    /// `None`: that is not known before [`Ports::seen`] or [`Ports::judged`] says it.
+    fn arrive<F: PortEffects>(&mut self, port: u32, landing: &Landing, packet: &Packet, effects: &mut F) -> Option<SimTime>;
+
+    // ---- for hosts that see packets: see [`crate::seam`] ----
+
+    /// The host of a port sees packets from now on.
+    fn show(&mut self, port: u32, acknowledge: Acknowledge);
+
+    /// It does.
+    fn shows(&self, port: u32) -> bool;
+
+    /// [`PortEvent::Packet`] is due.
+    fn seen(&mut self, now: SimTime, port: u32, number: u32, effects: &mut impl PortEffects) -> Option<Release>;
+
+    /// What becomes of [`PacketIn::number`].
+    fn judged(&mut self, now: SimTime, port: u32, number: u32, verdict: Verdict, effects: &mut impl PortEffects) -> Option<Release>;
 
     /// Where links write into packets: what the one carries that arrives next.
     fn hear(&mut self, carried: &Carried);
@@ -117,11 +134,22 @@ pub enum Next {
     At(SimTime),
 }
 
+/// The buffer of a packet of which [`Ports::arrive`] did not know when it is free.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Release {
+    /// [`Landing::packet`].
+    pub packet: u32,
+    /// When it is free, not before now.
+    pub at: SimTime,
+}
+
 /// When and where a packet arrives.
 #[derive(Clone, Copy, Debug)]
 pub struct Landing {
     /// The host's link.
     pub link: u32,
+    /// Names the packet until its buffer is free.
+    pub packet: u32,
     /// When its first byte is in.
     pub head: SimTime,
     /// When its last byte is.
@@ -147,6 +175,8 @@ pub struct Label {
     pub wire: u32,
     /// It has the header of the message.
     pub first: bool,
+    /// Packets of the message before it. Of one that has come, on machines whose hosts see packets alone.
+    pub index: u32,
     /// Its payload goes over the target's PCIe.
     pub written: bool,
     /// What kind of packet.
@@ -197,6 +227,8 @@ pub enum PortEvent {
     Pulse,
     /// The port starts anew: see [`crate::Fault::resets`].
     Reset,
+    /// A packet is to be seen.
+    Packet,
 }
 
 /// The events of flows are of one kind for the network, and tell themselves apart by these bits.
@@ -229,6 +261,7 @@ impl PortEvent {
             PortEvent::Control => (EventKind::Flow, 4 << FLOW_EVENT | payload),
             PortEvent::Pulse => (EventKind::Flow, 5 << FLOW_EVENT | payload),
             PortEvent::Reset => (EventKind::Flow, 6 << FLOW_EVENT | payload),
+            PortEvent::Packet => (EventKind::Packet, payload),
         }
     }
 
@@ -242,6 +275,8 @@ impl PortEvent {
 pub trait PortEffects: Observer {
     /// Of a message, only [`PortEffects::delivered`] is told, instead of the other three.
     const EARLY: bool;
+    /// Some hosts see packets.
+    const PACKETS: bool;
     /// An event for the ports themselves. At one time, `event` and then `place` (a link of the topology, or a host for
     /// the events of flows) say the order, and for those `payload`, which must not depend on other ports.
     fn schedule_port(&mut self, at: SimTime, event: PortEvent, place: u32, payload: u32);
@@ -255,4 +290,8 @@ pub trait PortEffects: Observer {
     fn delivered(&mut self, arrival: &Arrival, through: SimTime);
     /// A flow was given up.
     fn undelivered(&mut self, undelivered: Undelivered);
+    /// A host sees a packet that has come; [`Ports::judged`] says what becomes of it.
+    fn packet_in(&mut self, packet: &PacketIn);
+    /// A host sees a packet that is about to go.
+    fn packet_out(&mut self, now: SimTime, packet: &PacketOut) -> Passage;
 }

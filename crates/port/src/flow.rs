@@ -312,6 +312,7 @@ impl Flows {
                 wire: self.config.ack.0 as u32,
                 // Of no other use in one.
                 first: marked,
+                index: 0,
                 written: false,
                 kind: Kind::Acknowledgement,
                 sequence: match self.config.delivery_in(receiver.virtual_network) {
@@ -333,6 +334,16 @@ impl Flows {
     /// The flow of the port that the last event has given up: its number, and what is to be told.
     pub(crate) fn given_up(&mut self, port: u32) -> Option<(Flow, Undelivered)> {
         self.ports[port as usize].given_up.take().map(|given_up| *given_up)
+    }
+
+    /// What the packet carries that came last.
+    pub(crate) fn heard(&self) -> Carried {
+        self.heard
+    }
+
+    /// The delivery in a virtual network is ordered.
+    pub(crate) fn is_ordered(&self, virtual_network: u8) -> bool {
+        self.config.delivery_in(virtual_network) == Delivery::Ordered
     }
 
     /// What the packet carries that arrives next.
@@ -361,6 +372,12 @@ impl Flows {
         if !std::mem::replace(&mut sender.timer, true) {
             effects.schedule_port(now + self.config.timeout, PortEvent::TimedOut, label.source, flow);
         }
+    }
+
+    /// A packet that was made and not sent has another length.
+    pub(crate) fn resized(&mut self, port: u32, flow: Flow, before: u32, wire: u32) {
+        let sender = &mut self.ports[port as usize].senders[flow as usize];
+        sender.under_way = (sender.under_way + u64::from(wire)).saturating_sub(u64::from(before));
     }
 
     /// A packet of a message comes. The flow if it is to be taken; [`Flows::taken`] goes with it.
@@ -514,7 +531,7 @@ impl Flows {
                 Some(u32::from(self.common.network))
             }
             PortEvent::Reset => Some(flows.reset(payload)),
-            PortEvent::Head | PortEvent::Tail | PortEvent::HeadAndTail => None,
+            PortEvent::Head | PortEvent::Tail | PortEvent::HeadAndTail | PortEvent::Packet => None,
         }
     }
 }

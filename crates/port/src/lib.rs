@@ -1,6 +1,6 @@
 //! What is between a host and the packet network: at each port the bus to the host's memory, what makes packets of
 //! messages (`packetiser.rs`; whose turn it is, `turns.rs`), what makes messages of packets (`receive.rs`), and what
-//! sees to it that none is lost (`flow.rs`).
+//! sees to it that none is lost (`flow.rs`). Hosts may see the packets (`seam.rs`).
 //!
 //! Networks without packets have no such ports: their messages share links, or take a latency, in one piece.
 //!
@@ -14,11 +14,13 @@ mod driver;
 mod flow;
 mod packetiser;
 mod receive;
+mod seam;
 mod turns;
 
 pub use driver::Driver;
 
-use narrows_fabric::port::{Kind, Landing, Next, Packet, PortEffects, PortEvent, Ports, Rest};
+use narrows_fabric::port::{Kind, Landing, Next, Packet, PortEffects, PortEvent, Ports, Release, Rest};
+use narrows_fabric::seam::{Acknowledge, Verdict};
 use narrows_fabric::timing::Costs;
 use narrows_fabric::{Arrival, Carried, NetworkConfig, Statistics, Transfer};
 use narrows_units::SimTime;
@@ -26,6 +28,7 @@ use narrows_units::SimTime;
 use flow::Flows;
 use packetiser::Packetiser;
 use receive::Receiver;
+use seam::Seam;
 
 pub(crate) const NONE: u32 = u32::MAX;
 
@@ -40,6 +43,8 @@ pub struct HostPorts {
     receiver: Receiver,
     /// Where nothing may be lost.
     flows: Option<Box<Flows>>,
+    /// Where hosts see packets.
+    seam: Option<Box<Seam>>,
     statistics: Statistics,
 }
 
@@ -60,6 +65,7 @@ impl Ports for HostPorts {
             packetiser: Packetiser::new(config, hosts.len()),
             receiver: Receiver::new(hosts.len()),
             flows: config.reliability.map(|reliability| Box::new(Flows::new(reliability, config, hosts))),
+            seam: None,
             statistics: Statistics::default(),
         }
     }
@@ -85,6 +91,9 @@ impl Ports for HostPorts {
         }
         let latency = self.costs.intra_node_latency();
         let arrival = Arrival { id, source, target, virtual_network, payload, started: now };
+        if F::PACKETS && self.shows(port) {
+            return self.keep_within(port, &arrival, begin + latency, copied + latency, effects);
+        }
         self.receiver.whole(port, &arrival, begin + latency, copied + latency, effects);
     }
 
@@ -102,11 +111,11 @@ impl Ports for HostPorts {
     }
 
     #[inline(always)]
-    fn take(&mut self, now: SimTime, port: u32, virtual_network: u32, effects: &mut impl PortEffects) -> Packet {
+    fn take(&mut self, now: SimTime, port: u32, virtual_network: u32, effects: &mut impl PortEffects) -> Option<Packet> {
         if self.flows.is_some() {
             return self.take_in_flow(now, port, virtual_network, effects);
         }
-        self.take_next::<false>(now, port, virtual_network, effects)
+        self.take_next::<false, _>(now, port, virtual_network, effects)
     }
 
     fn resend(&mut self, now: SimTime, port: u32, packet: &Packet) {
@@ -114,14 +123,35 @@ impl Ports for HostPorts {
     }
 
     #[inline]
-    fn arrive(&mut self, port: u32, landing: &Landing, packet: &Packet, effects: &mut impl PortEffects) -> SimTime {
+    fn arrive<F: PortEffects>(&mut self, port: u32, landing: &Landing, packet: &Packet, effects: &mut F) -> Option<SimTime> {
         // What switches copy is in no flow.
         if self.flows.is_some() && packet.kind() != Kind::Copied {
             return self.arrive_in_flow(port, landing, packet, effects);
         }
-        let through = self.write(port, landing, packet);
+        if F::PACKETS && self.shows(port) && packet.kind() != Kind::Copied {
+            return self.keep(port, landing, packet, NONE, effects);
+        }
+        let through = self.write(port, landing, packet.label().written, packet.label().wire, SimTime::ZERO);
         self.receiver.take(port, landing, packet, through, &self.costs, effects);
-        through
+        Some(through)
+    }
+
+    fn show(&mut self, port: u32, acknowledge: Acknowledge) {
+        let ports = self.hosts.len();
+        self.seam.get_or_insert_with(|| Box::new(Seam::new(ports))).show(port, acknowledge);
+    }
+
+    fn shows(&self, port: u32) -> bool {
+        self.seam.as_ref().is_some_and(|seam| seam.shows(port))
+    }
+
+    fn seen(&mut self, _: SimTime, port: u32, number: u32, effects: &mut impl PortEffects) -> Option<Release> {
+        effects.packet_in(&self.seam.as_ref()?.packet(port, number, &self.costs)?);
+        None
+    }
+
+    fn judged(&mut self, now: SimTime, port: u32, number: u32, verdict: Verdict, effects: &mut impl PortEffects) -> Option<Release> {
+        self.judge(now, port, number, verdict, effects)
     }
 
     fn hear(&mut self, carried: &Carried) {
@@ -161,12 +191,16 @@ impl Ports for HostPorts {
     }
 
     fn is_idle(&self) -> bool {
-        self.packetiser.is_idle() && self.receiver.is_idle() && self.flows.as_ref().is_none_or(|flows| flows.are_idle())
+        let sees_none = self.seam.as_ref().is_none_or(|seam| seam.is_idle());
+        sees_none && self.packetiser.is_idle() && self.receiver.is_idle() && self.flows.as_ref().is_none_or(|flows| flows.are_idle())
     }
 
     fn rest(&mut self, idle: bool) {
         self.packetiser.rest();
         self.receiver.rest();
+        if let Some(seam) = &mut self.seam {
+            seam.rest();
+        }
         if let Some(flows) = &mut self.flows
             && idle
         {
@@ -230,12 +264,12 @@ impl HostPorts {
     }
 
     #[inline(never)]
-    fn take_in_flow(&mut self, now: SimTime, port: u32, virtual_network: u32, effects: &mut impl PortEffects) -> Packet {
+    fn take_in_flow(&mut self, now: SimTime, port: u32, virtual_network: u32, effects: &mut impl PortEffects) -> Option<Packet> {
         let HostPorts { hosts, statistics, flows, .. } = self;
         let urgent = flows.as_mut().and_then(|flows| flows.take_urgent(now, port, hosts[port as usize], virtual_network, statistics));
         match urgent {
-            Some(label) => Packet::new(&label),
-            None => self.take_next::<true>(now, port, virtual_network, effects),
+            Some(label) => Some(Packet::new(&label)),
+            None => self.take_next::<true, _>(now, port, virtual_network, effects),
         }
     }
 
@@ -245,15 +279,18 @@ impl HostPorts {
     }
 
     #[inline(never)]
-    fn arrive_in_flow(&mut self, port: u32, landing: &Landing, packet: &Packet, effects: &mut impl PortEffects) -> SimTime {
-        let HostPorts { flows: Some(flows), statistics, .. } = self else { return landing.tail };
+    fn arrive_in_flow<F: PortEffects>(&mut self, port: u32, landing: &Landing, packet: &Packet, effects: &mut F) -> Option<SimTime> {
+        let HostPorts { flows: Some(flows), statistics, .. } = self else { return Some(landing.tail) };
         let label = packet.label();
-        let Some(flow) = flows.arrive(port, landing, &label, packet.hops(), statistics, effects) else { return landing.tail };
-        let through = self.write(port, landing, packet);
+        let Some(flow) = flows.arrive(port, landing, &label, packet.hops(), statistics, effects) else { return Some(landing.tail) };
+        if F::PACKETS && self.shows(port) {
+            return self.keep(port, landing, packet, flow, effects);
+        }
+        let through = self.write(port, landing, label.written, label.wire, SimTime::ZERO);
         self.receiver.take(port, landing, packet, through, &self.costs, effects);
         if let Some(flows) = &mut self.flows {
             flows.taken(port, flow, &label, through, effects);
         }
-        through
+        Some(through)
     }
 }

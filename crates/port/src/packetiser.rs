@@ -8,7 +8,8 @@ use crate::flow::{Flow, Flows, message_of};
 use crate::turns::{Turns, between};
 use crate::{HostPorts, NONE};
 use narrows_engine::Arena;
-use narrows_fabric::port::{Kind, Label, Next, Packet, PortEffects, Rest};
+use narrows_fabric::port::{Kind, Label, Next, Packet, PortEffects, Ports, Rest};
+use narrows_fabric::seam::{PacketOut, Passage};
 use narrows_fabric::timing::Costs;
 use narrows_fabric::{NetworkConfig, Transfer, TransferId};
 use narrows_units::{Bytes, SimTime};
@@ -83,8 +84,8 @@ struct Message {
     place: u64,
     virtual_network: u8,
     written: bool,
-    /// No packet was made yet.
-    fresh: bool,
+    /// Packets that were made.
+    made: u32,
     copied: bool,
     /// [`NONE`] where there are no flows.
     flow: Flow,
@@ -98,6 +99,8 @@ struct Read {
     next: u32,
     /// Where it gets its number when it goes; [`NONE`] if it has one, or needs none.
     flow: Flow,
+    /// Who sees it has let it go.
+    passed: bool,
 }
 
 impl Packetiser {
@@ -324,6 +327,8 @@ impl Packetiser {
         let message = &mut self.messages[slot];
         let payload = message.left.min(u64::from(costs.mtu));
         message.left -= payload;
+        let index = message.made;
+        message.made = index.wrapping_add(1);
         let label = Label {
             id: message.id,
             source,
@@ -332,7 +337,8 @@ impl Packetiser {
             message: Bytes(message.payload),
             started: message.started,
             wire: payload as u32 + costs.header,
-            first: std::mem::replace(&mut message.fresh, false),
+            first: index == 0,
+            index,
             written: message.written,
             kind: if message.copied { Kind::Copied } else { Kind::Data },
             sequence: 0,
@@ -354,8 +360,8 @@ impl Packetiser {
     }
 
     #[inline]
-    fn append_read(&mut self, at: usize, label: Label, flow: Flow, ready: SimTime) {
-        let slot = self.read.insert(Read { label, ready, next: NONE, flow });
+    fn append_read(&mut self, at: usize, label: Label, flow: Flow, ready: SimTime, passed: bool) {
+        let slot = self.read.insert(Read { label, ready, next: NONE, flow, passed });
         let injector = &mut self.injectors[at];
         injector.window -= 1;
         let last = std::mem::replace(&mut injector.last_read, slot);
@@ -433,7 +439,7 @@ impl Packetiser {
             place: 0,
             virtual_network,
             written: target_dma,
-            fresh: rest.taken == 0,
+            made: rest.taken as u32,
             copied: false,
             flow: NONE,
         };
@@ -448,7 +454,7 @@ impl Packetiser {
         self.append(at, ring, slot);
         for &ready in &rest.reads {
             let (label, flow, _) = self.cut(at, ring, slot, source, true, costs);
-            self.append_read(at, label, flow, ready);
+            self.append_read(at, label, flow, ready, false);
         }
         debug_assert_eq!(self.ring(at, ring) == NONE, made == costs.packets(payload));
     }
@@ -457,7 +463,7 @@ impl Packetiser {
     pub(crate) fn put_back(&mut self, now: SimTime, port: u32, packet: &Packet) {
         let label = packet.label();
         let at = self.place(port, u32::from(label.virtual_network));
-        self.append_read(at, label, NONE, now);
+        self.append_read(at, label, NONE, now, true);
     }
 }
 
@@ -481,7 +487,7 @@ impl HostPorts {
             place: 0,
             virtual_network,
             written: target_dma && payload > 0,
-            fresh: true,
+            made: 0,
             copied,
             flow,
         };
@@ -526,25 +532,30 @@ impl HostPorts {
             if last && !F::EARLY {
                 effects.source_done(*free, label.source, label.id);
             }
-            packetiser.append_read(at, label, flow, begin + SimTime(costs.read_ahead(payload)));
+            packetiser.append_read(at, label, flow, begin + SimTime(costs.read_ahead(payload)), false);
         }
     }
 
-    /// Sends the packet that [`Packetiser::next`] has promised.
+    /// Sends the packet that [`Packetiser::next`] has promised, if who sees it lets it go as it is.
     #[inline(always)]
-    pub(crate) fn take_next<const FLOWS: bool>(
+    pub(crate) fn take_next<const FLOWS: bool, F: PortEffects>(
         &mut self,
         now: SimTime,
         port: u32,
         virtual_network: u32,
-        effects: &mut impl PortEffects,
-    ) -> Packet {
+        effects: &mut F,
+    ) -> Option<Packet> {
         let HostPorts { packetiser, costs, hosts, statistics, flows, .. } = self;
         let at = packetiser.place(port, virtual_network);
         let direct = packetiser.direct::<FLOWS>(now, at, port, flows.as_deref());
         let injector = &mut packetiser.injectors[at];
         if injector.first_read != NONE && (direct == NONE || !injector.direct_turn) && packetiser.read[injector.first_read].ready <= now {
             let slot = injector.first_read;
+            if F::PACKETS && self.seam.is_some() && self.holds_read(now, port, slot, effects) {
+                return None;
+            }
+            let HostPorts { packetiser, flows, .. } = self;
+            let injector = &mut packetiser.injectors[at];
             let Read { mut label, next, flow, .. } = packetiser.read[slot];
             injector.first_read = next;
             injector.window += 1;
@@ -557,7 +568,7 @@ impl HostPorts {
                 flows.sent(now, port, flow, &mut label, effects);
             }
             self.read::<FLOWS, _>(now, port, at, effects);
-            return Packet::new(&label);
+            return Some(Packet::new(&label));
         }
         injector.direct_turn = false;
         let (mut label, flow, _) = packetiser.cut(at, Ring::Direct, direct, hosts[port as usize], false, costs);
@@ -567,9 +578,62 @@ impl HostPorts {
             && flow != NONE
         {
             flows.reserve(now, port, flow, &label, effects);
+        }
+        if F::PACKETS && self.seam.is_some() && self.holds_direct(now, port, &label, flow, effects) {
+            return None;
+        }
+        if let Some(flows) = &mut self.flows
+            && FLOWS
+            && flow != NONE
+        {
             flows.sent(now, port, flow, &mut label, effects);
         }
-        Packet::new(&label)
+        Some(Packet::new(&label))
+    }
+
+    /// Who sees packets holds the one that was read first, or changes it: then it is not to go now.
+    #[cold]
+    fn holds_read(&mut self, now: SimTime, port: u32, slot: u32, effects: &mut impl PortEffects) -> bool {
+        let Read { label, flow, passed, .. } = self.packetiser.read[slot];
+        if passed || !self.shows(port) {
+            return false;
+        }
+        let Some((wire, ready)) = self.passage(now, &label, flow, port, effects) else { return false };
+        let read = &mut self.packetiser.read[slot];
+        (read.label.wire, read.ready, read.passed) = (wire, ready, ready == now);
+        true
+    }
+
+    /// The same of one that needed no reading; it waits behind those that were read.
+    #[cold]
+    fn holds_direct(&mut self, now: SimTime, port: u32, label: &Label, flow: Flow, effects: &mut impl PortEffects) -> bool {
+        if label.kind == Kind::Copied || !self.shows(port) {
+            return false;
+        }
+        let Some((wire, ready)) = self.passage(now, label, flow, port, effects) else { return false };
+        let at = self.packetiser.place(port, u32::from(label.virtual_network));
+        self.packetiser.append_read(at, Label { wire, ..*label }, flow, ready, ready == now);
+        true
+    }
+
+    /// What is said of a packet that is about to go: its bytes on the wire, and when it may; none if it goes as it is.
+    fn passage(&mut self, now: SimTime, label: &Label, flow: Flow, port: u32, effects: &mut impl PortEffects) -> Option<(u32, SimTime)> {
+        let (header, mtu) = (self.costs.header, self.costs.mtu);
+        let Label { id, source, target, virtual_network, message, wire, index, .. } = *label;
+        let (offset, payload) = (Bytes(u64::from(index) * u64::from(mtu)), Bytes(u64::from(wire - header)));
+        match effects.packet_out(now, &PacketOut { id, source, target, virtual_network, message, offset, payload }) {
+            Passage::Pass => None,
+            Passage::DelayUntil(time) => Some((wire, time.max(now + SimTime(1)))),
+            Passage::Rewrite(length) => {
+                let new = header + length.0.min(u64::from(mtu)) as u32;
+                if let Some(flows) = &mut self.flows
+                    && flow != NONE
+                {
+                    flows.resized(port, flow, wire, new);
+                }
+                Some((new, now))
+            }
+        }
     }
 }
 
@@ -617,7 +681,7 @@ mod tests {
                 place: 0,
                 virtual_network: 0,
                 written: true,
-                fresh: true,
+                made: 0,
                 copied: false,
                 flow,
             };

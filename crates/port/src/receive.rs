@@ -6,6 +6,7 @@ use narrows_fabric::port::{Kind, Label, Landing, Packet, PortEffects, PortEvent}
 use narrows_fabric::timing::Costs;
 use narrows_fabric::{Arrival, PacketArrival, TransferId};
 use narrows_units::SimTime;
+use std::collections::BTreeSet;
 
 /// The messages that have not arrived as a whole. Each has a number: its place here, below how many have begun to come
 /// to its port before. Of two that are through at one instant the first one to come is told first, then, wherever they
@@ -17,6 +18,8 @@ pub(crate) struct Receiver {
     begun: Vec<[u8; 2]>,
     /// Those of several packets, by source and the number that it gave.
     partial: WordMap<u64, u32>,
+    /// Those of which the packet with the header was consumed before any other has gone on.
+    headless: BTreeSet<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +51,7 @@ fn place(number: u32) -> u32 {
 
 impl Receiver {
     pub(crate) fn new(ports: usize) -> Receiver {
-        Receiver { messages: Arena::new(), begun: vec![[0; 2]; ports], partial: WordMap::default() }
+        Receiver { messages: Arena::new(), begun: vec![[0; 2]; ports], partial: WordMap::default(), headless: BTreeSet::new() }
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -109,14 +112,40 @@ impl Receiver {
             return;
         }
         let header_in = landing.head + SimTime(costs.host_wire().time(costs.header));
-        if label.first && all && header_in == through {
+        let first = label.first || F::PACKETS && self.headless.remove(&slot);
+        if first && all && header_in == through {
             return effects.schedule_port(through, PortEvent::HeadAndTail, landing.link, slot);
         }
-        if label.first {
+        if first {
             effects.schedule_port(header_in, PortEvent::Head, landing.link, slot);
         }
         if all {
             effects.schedule_port(through, PortEvent::Tail, landing.link, slot);
+        }
+    }
+
+    /// A packet goes no further. The end of a message is told if any of it has gone on.
+    pub(crate) fn consume(&mut self, now: SimTime, port: u32, link: u32, label: &Label, costs: &Costs, effects: &mut impl PortEffects) {
+        let (slot, only) = self.message(port, label, costs.packets(label.message.0));
+        let message = &mut self.messages[place(slot)];
+        message.packets_left -= 1;
+        let (all, through) = (message.packets_left == 0, message.through);
+        let goes_on = through > SimTime::ZERO;
+        if all && !only {
+            self.partial.remove(&key(label));
+        }
+        if all && !goes_on {
+            self.messages.remove(place(slot));
+            self.headless.remove(&slot);
+            return;
+        }
+        match (label.first, goes_on) {
+            (true, true) => effects.schedule_port(now, PortEvent::Head, link, slot),
+            (true, false) => _ = self.headless.insert(slot),
+            _ => {}
+        }
+        if all {
+            effects.schedule_port(through.max(now), PortEvent::Tail, link, slot);
         }
     }
 
@@ -182,16 +211,15 @@ impl Receiver {
 }
 
 impl HostPorts {
-    /// Writes a packet over PCIe, where it goes to memory; when that is through.
+    /// Writes a packet over PCIe, where it goes to memory, not before `from`; when that is through.
     #[inline]
-    pub(crate) fn write(&mut self, port: u32, landing: &Landing, packet: &Packet) -> SimTime {
-        let label = packet.label();
-        if !label.written {
-            return landing.tail;
+    pub(crate) fn write(&mut self, port: u32, landing: &Landing, written: bool, wire: u32, from: SimTime) -> SimTime {
+        if !written {
+            return landing.tail.max(from);
         }
-        let payload = label.wire - self.costs.header;
+        let payload = wire - self.costs.header;
         let free = &mut self.buses[port as usize].write_free;
-        let begin = (landing.head + SimTime(self.costs.write_behind(payload))).max(*free);
+        let begin = (landing.head + SimTime(self.costs.write_behind(payload))).max(*free).max(from);
         *free = begin + SimTime(self.costs.pcie.time(payload));
         *free
     }

@@ -227,8 +227,12 @@ impl<P: Ports> Region<P> {
                 Credit::Now => {
                     self.lane_states[place].starved = false;
                     let index = match offer {
-                        Offer::Queued { .. } => self.dequeue(output, lane_index, now, fx),
+                        Offer::Queued { .. } => Some(self.dequeue(output, lane_index, now, fx)),
                         _ => self.inject(output, class, now, fx),
+                    };
+                    let Some(index) = index else {
+                        untried |= 1 << lane_index;
+                        continue;
                     };
                     self.arbiter.charge(&mut self.outputs[at], output, lane_index, wire);
                     self.transmit(output, lane_index, index, now, fx);

@@ -26,7 +26,10 @@ impl Default for Front {
 
 impl<P: Ports> Region<P> {
     /// Whether a packet that has arrived is at the front; otherwise it waits.
-    pub(super) fn comes_to_front(&mut self, index: u32, now: u64, fx: &mut impl Effects) -> bool {
+    pub(super) fn comes_to_front<F: Effects>(&mut self, index: u32, now: u64, fx: &mut F) -> bool {
+        if F::PACKETS {
+            self.keep_index(index);
+        }
         let Region { fronts: Some(fronts), packets, lanes, .. } = self else { return true };
         let packet = &mut packets[index];
         packet.next = NONE;
@@ -34,6 +37,9 @@ impl<P: Ports> Region<P> {
         let front = &mut fronts[place as usize];
         if front.first == NONE && front.free <= now {
             front.free = NEVER;
+            if F::PACKETS {
+                self.restore_index(index);
+            }
             return true;
         }
         let last = std::mem::replace(&mut front.last, index);
@@ -60,12 +66,15 @@ impl<P: Ports> Region<P> {
     }
 
     /// The next packet comes to the front.
-    pub(super) fn next_front(&mut self, place: u32, now: u64, fx: &mut impl Effects) {
+    pub(super) fn next_front<F: Effects>(&mut self, place: u32, now: u64, fx: &mut F) {
         let Region { fronts: Some(fronts), packets, .. } = self else { return };
         let front = &mut fronts[place as usize];
         let index = front.first;
         front.first = packets[index].next;
         front.free = NEVER;
+        if F::PACKETS {
+            self.restore_index(index);
+        }
         self.route(index, now, fx);
     }
 }

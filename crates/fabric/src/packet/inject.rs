@@ -4,7 +4,8 @@ use super::region::{Effects, Region};
 use super::state::*;
 use crate::Transfer;
 use crate::flights::NONE;
-use crate::port::{Landing, Next, Ports};
+use crate::port::{Landing, Next, Ports, Release};
+use crate::seam::{Acknowledge, Verdict};
 use narrows_units::SimTime;
 
 impl<P: Ports> Region<P> {
@@ -54,10 +55,10 @@ impl<P: Ports> Region<P> {
         }
     }
 
-    /// Takes the packet that [`Self::injection`] promised.
+    /// Takes the packet that [`Self::injection`] promised; none where [`Ports::take`] says so.
     #[inline(always)]
-    pub(super) fn inject(&mut self, host: u32, virtual_network: u32, now: u64, fx: &mut impl Effects) -> u32 {
-        let packet = self.ports.take(SimTime(now), host, virtual_network, fx);
+    pub(super) fn inject(&mut self, host: u32, virtual_network: u32, now: u64, fx: &mut impl Effects) -> Option<u32> {
+        let packet = self.ports.take(SimTime(now), host, virtual_network, fx)?;
         self.least_wire = self.least_wire.min(packet.wire);
         if !self.ports.has_packets(host, virtual_network) {
             self.outputs[host as usize].occupied &= !(1 << (virtual_network * self.channels));
@@ -66,7 +67,7 @@ impl<P: Ports> Region<P> {
         if let Some(cargo) = &mut self.cargo {
             cargo.carry(index, &self.ports.carried());
         }
-        index
+        Some(index)
     }
 
     /// The head of a packet is, or will be, at its target at `head`; the rest of its way is known. `output`: with
@@ -75,21 +76,21 @@ impl<P: Ports> Region<P> {
     pub(super) fn eject(&mut self, index: u32, output: u32, head: u64, now: u64, fx: &mut impl Effects) {
         let packet = self.packets[index];
         let host = self.layout.hosts[packet.target as usize].1;
-        let landing = |link| Landing { link, head: SimTime(head), tail: SimTime(packet.ready) };
+        let landing = |link| Landing { link, packet: index, head: SimTime(head), tail: SimTime(packet.ready) };
         if let Some(cargo) = &self.cargo {
             self.ports.hear(&cargo.of(index));
         }
         if self.pauses.is_some() {
             let link = self.inputs[packet.input as usize].link;
-            let through = self.ports.arrive(host, &landing(link), &packet, fx).as_ps();
-            self.leaves(packet.input, packet.lane(), through, packet.wire, now, fx);
+            let Some(through) = self.ports.arrive(host, &landing(link), &packet, fx) else { return };
+            self.leaves(packet.input, packet.lane(), through.as_ps(), packet.wire, now, fx);
         } else if output != NONE {
             let Output { link, latency, .. } = self.outputs[output as usize];
-            let through = self.ports.arrive(host, &landing(link), &packet, fx).as_ps();
-            self.give_back(output, packet.lane(), through + latency, packet.wire, now, fx);
+            let Some(through) = self.ports.arrive(host, &landing(link), &packet, fx) else { return };
+            self.give_back(output, packet.lane(), through.as_ps() + latency, packet.wire, now, fx);
         } else {
             let link = self.inputs[packet.input as usize].link;
-            self.eject_from_afar(host, &packet, &landing(link), now, fx);
+            return self.eject_from_afar(host, &packet, &landing(link), now, fx);
         }
         self.free_packet(index);
     }
@@ -97,8 +98,43 @@ impl<P: Ports> Region<P> {
     /// The credits are those of another region.
     #[inline(never)]
     fn eject_from_afar(&mut self, host: u32, packet: &Packet, landing: &Landing, now: u64, fx: &mut impl Effects) {
-        let through = self.ports.arrive(host, landing, packet, fx).as_ps();
-        self.leave(packet.input, packet.lane(), through, packet.wire, now, fx);
+        if let Some(at) = self.ports.arrive(host, landing, packet, fx) {
+            self.release_packet(Some(Release { packet: landing.packet, at }), now, fx);
+        }
+    }
+
+    /// It is known when the buffer of a packet at its target is free. Where its credits go to another region they take
+    /// the latency of the link from then on, and so come after the window.
+    pub(super) fn release_packet(&mut self, release: Option<Release>, now: u64, fx: &mut impl Effects) {
+        let Some(Release { packet: index, at }) = release else { return };
+        let packet = self.packets[index];
+        self.leave(packet.input, packet.lane(), at.as_ps(), packet.wire, now, fx);
+        self.free_packet(index);
+    }
+
+    /// The host at a port sees packets.
+    pub(crate) fn show(&mut self, port: u32, acknowledge: Acknowledge) {
+        self.ports.show(port, acknowledge);
+    }
+
+    /// A host of this region does.
+    pub(super) fn shows(&self, host: u32) -> bool {
+        let (region, port) = self.layout.hosts[host as usize];
+        region == self.number && self.ports.shows(port)
+    }
+
+    /// It is to see a packet.
+    #[cold]
+    pub(super) fn seen(&mut self, host: u32, number: u32, now: u64, fx: &mut impl Effects) {
+        let release = self.ports.seen(SimTime(now), self.host(host), number, fx);
+        self.release_packet(release, now, fx);
+    }
+
+    /// It says what becomes of a packet that it has seen.
+    pub(crate) fn judged(&mut self, now: u64, host: u32, number: u32, verdict: Verdict, fx: &mut impl Effects) {
+        let port = self.host(host);
+        let release = self.ports.judged(SimTime(now), port, number, verdict, fx);
+        self.release_packet(release, now, fx);
     }
 }
 

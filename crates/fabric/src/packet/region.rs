@@ -135,6 +135,8 @@ pub(crate) struct Region<P> {
     /// Any of these: something happens to packets that start on a link.
     touches: bool,
     pub(super) copies: super::copies::Copies,
+    /// By place of a packet that waits in a queue: [`crate::port::Label::index`], if hosts see packets.
+    indices: Vec<u32>,
     pub(super) trains: super::train::Trains,
     pub(super) statistics: Statistics,
     /// The smallest packet that a port of this region has sent so far.
@@ -214,6 +216,7 @@ impl<P: Ports> Region<P> {
             reliable: config.reliability.is_some(),
             ports: P::new(config, &costs, &hosts),
             copies: super::copies::Copies::default(),
+            indices: Vec::new(),
             trains: super::train::Trains::default(),
             statistics: Statistics::default(),
             least_wire: u32::MAX,
@@ -256,6 +259,7 @@ impl<P: Ports> Region<P> {
             EventKind::Tail => self.ports.message(PortEvent::Tail, payload, fx),
             EventKind::HeadAndTail => self.ports.message(PortEvent::HeadAndTail, payload, fx),
             EventKind::Flow => self.flow_event(place, payload, now, fx),
+            EventKind::Packet => self.seen(place, payload, now, fx),
             EventKind::Arrive => {
                 if self.pauses.is_none() {
                     let Input { region, output, .. } = self.inputs[self.packets[payload].input as usize];
@@ -510,7 +514,10 @@ impl<P: Ports> Region<P> {
     }
 
     /// A packet waits for its output.
-    fn enqueue(&mut self, output: u32, lane_index: u32, index: u32, now: u64, fx: &mut impl Effects) {
+    fn enqueue<F: Effects>(&mut self, output: u32, lane_index: u32, index: u32, now: u64, fx: &mut F) {
+        if F::PACKETS {
+            self.keep_index(index);
+        }
         self.stand(output, lane_index, index);
         let Packet { wire, source, .. } = self.packets[index];
         fx.queued(self.outputs[output as usize].link, lane_index, source, wire, SimTime(now), true);
@@ -561,7 +568,7 @@ impl<P: Ports> Region<P> {
     }
 
     /// Takes the first packet of the queue whose turn it is.
-    pub(super) fn dequeue(&mut self, output: u32, lane_index: u32, now: u64, fx: &mut impl Effects) -> u32 {
+    pub(super) fn dequeue<F: Effects>(&mut self, output: u32, lane_index: u32, now: u64, fx: &mut F) -> u32 {
         let place = self.place(output, lane_index);
         let lane = &mut self.lane_states[place];
         let last = lane.ring;
@@ -581,11 +588,28 @@ impl<P: Ports> Region<P> {
             }
             self.queues.remove(turn);
         }
+        if F::PACKETS {
+            self.restore_index(index);
+        }
         let Packet { wire, source, .. } = self.packets[index];
         let time = self.costs.wire(self.outputs[output as usize].speed).time(wire);
         self.loads[output as usize].backlog -= time;
         fx.queued(self.outputs[output as usize].link, lane_index, source, wire, SimTime(now), false);
         index
+    }
+
+    /// A packet goes into a queue.
+    pub(super) fn keep_index(&mut self, index: u32) {
+        let place = index as usize;
+        if self.indices.len() <= place {
+            self.indices.resize(place + 1, 0);
+        }
+        self.indices[place] = self.packets[index].next;
+    }
+
+    /// It leaves it.
+    pub(super) fn restore_index(&mut self, index: u32) {
+        self.packets[index].next = self.indices.get(index as usize).copied().unwrap_or(0);
     }
 
     /// Wakes an output at a time, unless it wakes before that anyway.

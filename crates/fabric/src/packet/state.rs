@@ -30,7 +30,7 @@ pub struct Packet {
     pub(crate) wire: u32,
     /// The link whose buffer it is in, [`NONE`] when it leaves its port.
     pub(crate) input: u32,
-    /// The next one of its queue.
+    /// The next one of its queue; outside of queues, [`Label::index`].
     pub(crate) next: u32,
     pub(crate) route: RouteState,
 }
@@ -69,7 +69,7 @@ impl Packet {
             target: label.target,
             wire: label.wire,
             input: NONE,
-            next: NONE,
+            next: label.index,
             route: RouteState { carried: label.sequence, ..RouteState::default() },
         }
     }
@@ -86,6 +86,7 @@ impl Packet {
             started: SimTime(self.started & !MARK),
             wire: self.wire,
             first: self.meta >> FIRST & 1 != 0,
+            index: self.next,
             written: self.is_written(),
             kind: self.kind(),
             sequence: self.route.carried,

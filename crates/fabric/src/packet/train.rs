@@ -415,8 +415,11 @@ impl<P: Ports> Region<P> {
         self.board_long(now, transfer, fx)
     }
 
-    fn board_long(&mut self, now: u64, transfer: &Transfer, fx: &mut impl Effects) -> bool {
+    fn board_long<F: Effects>(&mut self, now: u64, transfer: &Transfer, fx: &mut F) -> bool {
         let source = self.layout.hosts[transfer.source as usize].1;
+        if F::PACKETS && [transfer.source, transfer.target].iter().any(|&host| self.shows(host)) {
+            return false;
+        }
         if self.is_taken(source) { self.join(now, source, transfer, fx) } else { self.form(now, source, transfer, fx) }
     }
 
@@ -768,6 +771,7 @@ impl<P: Ports> Region<P> {
             started: SimTime(started),
             wire,
             first: index == 0,
+            index: index as u32,
             written: transfer.target_dma,
             kind: Kind::Data,
             sequence: 0,

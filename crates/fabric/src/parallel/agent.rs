@@ -3,6 +3,7 @@
 use super::effects::key;
 use super::part::Seen;
 use crate::port::Ports;
+use crate::seam::{Acknowledge, PacketIn, PacketOut, Passage, Verdict};
 use crate::{Arrival, EventKind, Observer, Transfer, TransferId, Tree, TreeError, Undelivered, ZeroLoad};
 use narrows_engine::CalendarQueue;
 use narrows_units::SimTime;
@@ -15,6 +16,8 @@ pub trait Agent: Observer + Send + Sized {
     /// [`Agent::source_done`] nor [`Agent::head`] nor [`Agent::tail`] at their times. Saves three events per message.
     /// On the packet network only.
     const EARLY: bool = false;
+    /// Some hosts may see packets: see [`crate::seam`]. Where none does nobody pays for it.
+    const PACKETS: bool = false;
     /// [`Fabric::digest`] is asked for.
     const DIGEST: bool = true;
     /// Steps of [`Agent::fetch`].
@@ -48,6 +51,19 @@ pub trait Agent: Observer + Send + Sized {
     fn tail(&mut self, _arrival: &Arrival, _fabric: &mut Context<'_, Self::Event, Self::Letter>) {}
     /// With [`Agent::EARLY`]: the last byte of a message will be through at `through`, not before now.
     fn delivered(&mut self, _arrival: &Arrival, _through: SimTime, _fabric: &mut Context<'_, Self::Event, Self::Letter>) {}
+    /// With [`Agent::PACKETS`]: whether `host` sees packets, and when ports acknowledge what it sees.
+    fn sees(&self, _host: u32) -> Option<Acknowledge> {
+        None
+    }
+    /// With [`Agent::PACKETS`]: a host sees a packet that has come for it. What becomes of it is done before what this
+    /// starts.
+    fn packet_in(&mut self, _packet: &PacketIn, _fabric: &mut Context<'_, Self::Event, Self::Letter>) -> Verdict {
+        Verdict::Pass
+    }
+    /// With [`Agent::PACKETS`]: a host sees a packet that is about to go.
+    fn packet_out(&mut self, _now: SimTime, _packet: &PacketOut) -> Passage {
+        Passage::Pass
+    }
     /// A port of the region has given a flow up: messages to that host will not arrive.
     fn undelivered(&mut self, _undelivered: &Undelivered, _fabric: &mut Context<'_, Self::Event, Self::Letter>) {}
 }

@@ -6,6 +6,7 @@ use crate::packet::region::{Effects, Note, Region};
 use crate::packet::state::{NEVER, Packet};
 use crate::packet::train::Frontier;
 use crate::port::{PortEffects, PortEvent};
+use crate::seam::{PacketIn, PacketOut, Passage};
 use crate::whole::Whole;
 use crate::{Arrival, EventKind, Observer, PacketArrival, TransferId, Undelivered};
 use narrows_engine::CalendarQueue;
@@ -75,6 +76,7 @@ pub(crate) enum Notification {
     Tail(Arrival),
     Delivered(Arrival, u64),
     Undelivered(Undelivered),
+    Packet(Box<PacketIn>),
 }
 
 /// Where the effects of a region go.
@@ -273,6 +275,7 @@ impl<A: Agent> Observer for RegionEffects<A> {
 
 impl<A: Agent> PortEffects for RegionEffects<A> {
     const EARLY: bool = A::EARLY;
+    const PACKETS: bool = A::PACKETS;
 
     #[inline]
     fn schedule_port(&mut self, at: SimTime, event: PortEvent, place: u32, payload: u32) {
@@ -305,6 +308,17 @@ impl<A: Agent> PortEffects for RegionEffects<A> {
             message.target += host;
         }
         self.notifications.push(Notification::Undelivered(undelivered));
+    }
+
+    fn packet_in(&mut self, packet: &PacketIn) {
+        let packet = PacketIn { arrival: self.named(&packet.arrival), ..*packet };
+        self.notifications.push(Notification::Packet(Box::new(packet)));
+    }
+
+    fn packet_out(&mut self, now: SimTime, packet: &PacketOut) -> Passage {
+        let Base { host, .. } = self.base;
+        let packet = PacketOut { source: packet.source + host, target: packet.target + host, ..*packet };
+        self.agent.packet_out(now, &packet)
     }
 }
 

@@ -6,6 +6,7 @@ use crate::loggp::{Flying, LogGpNetwork};
 use crate::packet::region::Region;
 use crate::packet::train::Frontier;
 use crate::port::{PortEvent, Ports};
+use crate::seam::PacketIn;
 use crate::timing::ZeroLoad;
 use crate::whole::Whole;
 use crate::{EventKind, Statistics, Transfer, TransferId, Tree, TreeError, Undelivered};
@@ -162,6 +163,16 @@ struct Copied {
 /// of some 7 KiB each, the caches of one core hold a few regions.
 const FETCH_FROM: usize = 1024;
 
+/// Tells the ports of a region which of its hosts see packets.
+fn show<A: Agent>(planes: &mut Planes<A::Ports>, homes: &Homes, number: u32, agent: &A) {
+    for (host, _) in (0..).zip(homes.iter()).filter(|(_, home)| home.0 == number) {
+        let (base, model) = planes.find(host, |base| base.host);
+        if let (Some(acknowledge), Model::Packet(region)) = (agent.sees(host), model) {
+            region.show(region.host(host - base.host), acknowledge);
+        }
+    }
+}
+
 /// In the region, numbers from here on are those of messages that switches copy.
 const FIRST_COPIED: u32 = 1 << 31;
 
@@ -184,7 +195,11 @@ pub(super) struct Part<A: Agent> {
 
 impl<A: Agent> Part<A> {
     /// Region `number` with its networks, `agent` and so many hosts.
-    pub(super) fn new(number: u32, homes: &Homes, planes: Planes<A::Ports>, agent: A, hosts: usize) -> Self {
+    pub(super) fn new(number: u32, homes: &Homes, mut planes: Planes<A::Ports>, agent: A, hosts: usize) -> Self {
+        const { assert!(!(A::EARLY && A::PACKETS), "who is told early has no NICs that could look") };
+        if A::PACKETS {
+            show(&mut planes, homes, number, &agent);
+        }
         Part {
             number,
             homes: Arc::clone(homes),
@@ -336,6 +351,10 @@ impl<A: Agent> Part<A> {
             if !self.copied.is_empty() {
                 self.name_copied(&mut notifications);
             }
+            if let Notification::Packet(packet) = &notifications {
+                self.judge(packet);
+                continue;
+            }
             if A::DIGEST {
                 self.digest(&notifications);
             }
@@ -348,10 +367,22 @@ impl<A: Agent> Part<A> {
                 Notification::Tail(arrival) => agent.tail(arrival, context),
                 Notification::Delivered(arrival, through) => agent.delivered(arrival, SimTime(*through), context),
                 Notification::Undelivered(undelivered) => agent.undelivered(undelivered, context),
+                Notification::Packet(_) => {}
             });
         }
         if self.effects.notifications.is_empty() {
             self.effects.notifications = notifications;
+        }
+    }
+
+    /// The agent sees a packet, and what it says is done.
+    #[cold]
+    fn judge(&mut self, packet: &PacketIn) {
+        let verdict = self.tell(|agent, context| agent.packet_in(packet, context));
+        let (base, model) = self.planes.find(packet.arrival.target, |base| base.host);
+        self.effects.base = base;
+        if let Model::Packet(region) = model {
+            region.judged(self.now, packet.arrival.target - base.host, packet.number, verdict, &mut self.effects);
         }
     }
 
@@ -370,6 +401,8 @@ impl<A: Agent> Part<A> {
             Notification::Tail(arrival) => (self.now, 2, arrival.target, arrival.id, arrival.source),
             Notification::Delivered(arrival, through) => (*through, 2, arrival.target, arrival.id, arrival.source),
             Notification::Undelivered(undelivered) => (self.now, 3, undelivered.from, TransferId(0), undelivered.target),
+            // That they are seen changes nothing.
+            Notification::Packet(_) => return,
         };
         let digest = &mut self.digests[self.homes[host as usize].1 as usize];
         digest.event(SimTime(at), kind << 32 | u64::from(id.0));
@@ -424,7 +457,7 @@ impl<A: Agent> Part<A> {
             Notification::SourceDone(_, id) => (id, true),
             Notification::Head(arrival) => (&mut arrival.id, false),
             Notification::Tail(arrival) | Notification::Delivered(arrival, _) => (&mut arrival.id, true),
-            Notification::Undelivered(_) => return,
+            Notification::Undelivered(_) | Notification::Packet(_) => return,
         };
         let Some(index) = id.0.checked_sub(FIRST_COPIED) else { return };
         let copied = &mut self.copied[index as usize];

@@ -4,3 +4,4 @@
 mod congestion;
 mod flows;
 mod packet_rate;
+mod seam;
