@@ -6,7 +6,7 @@ use narrows_engine::WordMap;
 use narrows_fabric::Arrival;
 use narrows_fabric::port::{Kind, Label, Landing, Packet, PortEffects, PortEvent, Release};
 use narrows_fabric::seam::{Acknowledge, PacketIn, Verdict};
-use narrows_fabric::telemetry::Carried;
+use narrows_fabric::Carried;
 use narrows_fabric::timing::Costs;
 use narrows_units::{Bytes, SimTime};
 use std::collections::{BTreeMap, VecDeque};
