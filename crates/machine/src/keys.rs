@@ -374,7 +374,7 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         count("switch.iterations", &mut m.switch.iterations, 1, 16, "Of `islip`").default("1"),
         key("switch.weights", Field::Counts(&mut m.switch.weights), "Of the virtual networks 0 to 3 (compute request and response, service request and response), with weighted arbitration; 1 for those not listed").default("[]"),
         key("switch.strict_priority", Field::Indices(&mut m.switch.strict_priority), "Virtual networks, 0 to 3, that come before all others").default("[]"),
-        key("switch.marking", Field::Choice(&mut m.switch.marking), "Switches mark packets by what waits for their output: `dcqcn` and `nscc` need it").default("\"none\""),
+        key("switch.marking", Field::Choice(&mut m.switch.marking), "Switches mark packets by what waits for their output: congestion controls that follow marks need it").default("\"none\""),
         size("switch.mark_min", &mut m.switch.mark_min, 0, "With `ecn`: nothing is marked with so many bytes in the queue").default("\"5 KB\""),
         size("switch.mark_max", &mut m.switch.mark_max, 0, "Everything above this").default("\"200 KB\""),
         fraction("switch.mark_probability", &mut m.switch.mark_probability, "At `mark_max`, from 0 at `mark_min`").default("0.01"),

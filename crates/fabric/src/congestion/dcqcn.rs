@@ -3,7 +3,7 @@
 use super::{Fraction, Numbers, check_period, refuse};
 use crate::config::{ConfigError, NetworkConfig};
 use narrows_topology::Topology;
-use narrows_units::{ByteRate, Bytes, SimTime};
+use narrows_units::{Bytes, SimTime};
 
 /// DCQCN (Zhu et al., SIGCOMM 2015). Switches must mark: [`NetworkConfig::ecn`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,10 +20,10 @@ pub struct Dcqcn {
     pub increase_timer: SimTime,
     /// B: and after so many bytes.
     pub byte_counter: Bytes,
-    /// R_AI: behind fast recovery the target rate goes up by this,
-    pub additive_increase: ByteRate,
-    /// and by this when both timer and counter are behind it.
-    pub hyper_increase: ByteRate,
+    /// R_AI: behind fast recovery the target rate goes up by this part of the host's link,
+    pub additive_increase: Fraction,
+    /// and by this one when both timer and counter are behind it.
+    pub hyper_increase: Fraction,
 }
 
 impl Numbers for Dcqcn {

@@ -135,9 +135,9 @@ impl Source {
         let faster = if self.timer.max(self.counter) <= FAST_RECOVERY {
             0
         } else if self.timer.min(self.counter) > FAST_RECOVERY {
-            dcqcn.hyper_increase.0
+            dcqcn.hyper_increase.of(self.line)
         } else {
-            dcqcn.additive_increase.0
+            dcqcn.additive_increase.of(self.line)
         };
         self.target = self.target.saturating_add(faster).min(self.line);
         // Rounded up, so that it ends.
@@ -158,8 +158,8 @@ mod tests {
         alpha_timer: SimTime::from_us(55),
         increase_timer: SimTime::from_us(55),
         byte_counter: Bytes(10_000_000),
-        additive_increase: ByteRate(5_000_000),
-        hyper_increase: ByteRate(50_000_000),
+        additive_increase: Fraction(1_000),
+        hyper_increase: Fraction(10_000),
     };
     const LINE: u64 = 5_000_000_000;
 

@@ -253,8 +253,8 @@ fn dcqcn() -> NetworkConfig {
         alpha_timer: SimTime::from_us(55),
         increase_timer: SimTime::from_us(55),
         byte_counter: Bytes(10_000_000),
-        additive_increase: ByteRate(5_000_000),
-        hyper_increase: ByteRate(50_000_000),
+        additive_increase: Fraction(4_000),
+        hyper_increase: Fraction(40_000),
     };
     let ecn = Some(Ecn { min: Bytes(5_000), max: Bytes(200_000), probability: Fraction(10_000) });
     NetworkConfig { ecn, mtu: Bytes(1000), buffer_per_channel: Bytes(1 << 20), ..config(Congestion::Dcqcn(dcqcn)) }
@@ -278,6 +278,25 @@ fn dcqcn_shares_a_link_with_a_queue_between_its_thresholds() {
     let NetworkConfig { reliability, .. } = config(Congestion::None);
     let (_, delays, _) = run_with_delays(&NetworkConfig { reliability, ..dcqcn() }, whole(), 1, &flows, SimTime::from_us(60_000));
     assert!(delays[2000] > mean * 4, "{} {mean}", delays[2000]);
+}
+
+/// Senders that all begin at once are cut to a few hundredths of the link. With R_AI a thousandth of it, as the paper's
+/// 40 Mbit/s are of 40 Gbit/s, each gains 18 thousandths of a link of 400 Gbit/s in a millisecond of timers of 55 us, so
+/// that 7 have all of it after 8 ms.
+#[test]
+fn dcqcn_uses_fast_links_too() {
+    let rate = 50_000_000_000;
+    for sources in [7, 12] {
+        let link = LinkConfig { rate: ByteRate(rate), latency: SimTime::from_ns(100) };
+        let mut config = NetworkConfig { host_link: link, switch_link: link, mtu: Bytes(4096), ..dcqcn() };
+        let Some(Reliability { congestion: Congestion::Dcqcn(of_paper), .. }) = &mut config.reliability else { panic!("the helper's own") };
+        (of_paper.additive_increase, of_paper.hyper_increase) = (Fraction(1_000), Fraction(10_000));
+        let flows: Vec<Flow> = (1..=sources).map(|source| (0, source, 0, LONG)).collect();
+        let (rates, _) = run(&config, whole(), 1, &flows, SimTime::from_us(12_000));
+        // As parts of `RATE`.
+        let used: f64 = rates.values().map(|rates| mean(rates, 400, 600)).sum::<f64>() * RATE.0 as f64 / rate as f64;
+        assert!(used > 0.9 && used <= 1.0, "{sources} senders: {used}");
+    }
 }
 
 #[test]

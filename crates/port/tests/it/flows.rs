@@ -445,8 +445,8 @@ fn congestions() -> impl Strategy<Value = Congestion> {
         alpha_timer: us(5),
         increase_timer: us(5),
         byte_counter: Bytes(20_000),
-        additive_increase: ByteRate(50_000_000),
-        hyper_increase: ByteRate(500_000_000),
+        additive_increase: Fraction(5_000),
+        hyper_increase: Fraction(50_000),
     };
     let swift = (1u64..20).prop_map(move |target| {
         Congestion::Swift(Swift {
