@@ -177,6 +177,7 @@ impl CongestionControl for Source {
 
     fn given_up(&mut self, at: &mut AtPort, flow: Flow) {
         at.telling.retain(|&of| of != flow);
+        (self.active, self.backlog, self.made) = (false, 0, 0);
     }
 
     fn is_idle(at: &AtPort) -> bool {

@@ -94,6 +94,11 @@ impl CongestionControl for Source {
         port.send_at(again.unwrap_or(now), &request, carries);
         Some(u32::from(virtual_network))
     }
+
+    /// The control packet that goes round is the last one.
+    fn given_up(&mut self, _: &mut (), _: Flow) {
+        self.backlog = 0;
+    }
 }
 
 impl Source {

@@ -454,6 +454,39 @@ fn s_perc_gives_an_incast_and_its_victim_their_shares() {
     assert_near("the victim 40 us after them", mean(victim, last + 3, last + 10), 0.95, 0.005);
 }
 
+/// A flow that is given up leaves nothing behind: its control packets end, and the next message begins anew.
+#[test]
+fn a_flow_that_is_given_up_asks_for_nothing_more() {
+    let Some(Reliability { congestion: granted, .. }) = sperc(0.05, 10).reliability else { panic!("the helper's own") };
+    for congestion in [granted, Congestion::Acc(acc(AccPolicy::FrpInit)), Congestion::Acc(acc(AccPolicy::WaitForFeedback))] {
+        let mut config = config(congestion);
+        // Shorter than the way there and back, and no second try.
+        let reliability = config.reliability.as_mut().unwrap();
+        (reliability.timeout, reliability.retries) = (SimTime::from_us(1), 0);
+        let mut network = Driver::new(&config, tree()).unwrap();
+        let message = |id: u32| Transfer {
+            id: TransferId(id),
+            source: 0,
+            target: 5,
+            virtual_network: 0,
+            payload: Bytes(LONG),
+            source_dma: true,
+            target_dma: true,
+        };
+        network.start(message(0));
+        network.run_until(SimTime::from_us(1_000));
+        assert_eq!(network.undelivered().len(), 1);
+        assert!(!network.step(), "{congestion:?}: something goes on after {}", network.now());
+        // Control packets and more than one packet of it go, though nobody keeps them.
+        let before = network.statistics();
+        network.start(Transfer { payload: Bytes(100_000), ..message(1) });
+        network.run_until(SimTime::from_us(2_000));
+        let after = network.statistics();
+        assert!(after.control_packets > before.control_packets && after.packets >= before.packets + 391, "{congestion:?}: {after:?}");
+        assert!(!network.step(), "{congestion:?}: something goes on after {}", network.now());
+    }
+}
+
 /// A control for each class: messages one after the other, at a tenth of the link, as fast as it is, at what ACC
 /// leaves of it, and as fast again where DCQCN sees no marks.
 #[test]
