@@ -233,6 +233,31 @@ mod tests {
         }
     }
 
+    /// W = W eta / U + W_AI has one fixed point, (1 - eta) / N / (1 - eta / U) of B T, whatever the window was. It
+    /// hangs on the last part of U: who sees four thousandths more than others, as next to the target of a parking lot,
+    /// has a quarter less.
+    #[test]
+    fn the_fixed_point_hangs_on_small_differences() {
+        let hpcc = Hpcc { flows: 16, ..HPCC };
+        let share = |u: f64, window: f64| {
+            let mut source = Source { window, reference: window, ..source(u, &[(0, 0)]) };
+            let (step, mut sent) = (SimTime(10_000 << 10), 0.0);
+            for turn in 1..=2_000u64 {
+                sent += u * LINE.0 as f64 * step.as_s_f64();
+                // Behind the number at which Wc follows.
+                let acknowledged = source.next_update.wrapping_add(1);
+                source.follow(&telemetry(step * turn, &[(0, sent as u64)]), acknowledged, acknowledged, LINE, &hpcc);
+            }
+            source.window / 12_500.0
+        };
+        for (u, expected) in [(0.9618, 0.2547), (0.9654, 0.1959)] {
+            assert!((0.05 / 16.0 / (1.0 - 0.95 / u) / expected - 1.0f64).abs() < 1e-3);
+            for window in [500.0, 12_500.0] {
+                assert!((share(u, window) / expected - 1.0).abs() < 0.01, "{u} from {window}: {}", share(u, window));
+            }
+        }
+    }
+
     #[test]
     fn another_way_and_an_old_packet_say_nothing() {
         let mut source = source(1.0, &[(0, 0), (500, 0)]);

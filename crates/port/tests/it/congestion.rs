@@ -281,8 +281,8 @@ fn dcqcn_shares_a_link_with_a_queue_between_its_thresholds() {
 }
 
 /// Senders that all begin at once are cut to a few hundredths of the link. With R_AI a thousandth of it, as the paper's
-/// 40 Mbit/s are of 40 Gbit/s, each gains 18 thousandths of a link of 400 Gbit/s in a millisecond of timers of 55 us, so
-/// that 7 have all of it after 8 ms.
+/// 40 Mbit/s are of 40 Gbit/s, each gains 18 thousandths of a link of 400 Gbit/s in a millisecond of timers of 55 us,
+/// so that 7 have all of it after 8 ms.
 #[test]
 fn dcqcn_uses_fast_links_too() {
     let rate = 50_000_000_000;
