@@ -10,8 +10,9 @@
 //! * [`Delivery::Ordered`]: the receiver takes the packet that it expects and drops all others, since it has no buffer
 //!   to put them in order. An acknowledgement has the number of the packet that is expected next; those of a flow that
 //!   wait for the link are one. All that is kept is sent again (go-back-N).
-//! * [`Delivery::Unordered`]: the receiver takes every packet once. Each has an acknowledgement of its own, and only
-//!   those without are sent again (selective repeat).
+//! * [`Delivery::Unordered`]: the receiver takes every packet once. Each has an acknowledgement of its own, which also
+//!   says up to which number all have come, so that it covers those that were lost on their way (as those of IRN do:
+//!   Mittal et al., SIGCOMM 2018, section 3.1). Only packets without one are sent again (selective repeat).
 //!
 //! The virtual network says which of the two a flow is ([`Reliability::delivery_in`]).
 
@@ -69,6 +70,8 @@ struct PortFlows {
 struct Coming {
     flow: Flow,
     number: u16,
+    /// Unordered, of one that is there: all before this number are acknowledged, too.
+    before: u16,
     /// Links that it took.
     hops: u8,
     /// A switch has marked a packet that it is for.
@@ -99,8 +102,9 @@ pub(crate) struct Sender {
     under_way: u64,
     /// Packets without an acknowledgement, in order.
     kept: VecDeque<Kept>,
-    /// Time-outs in a row.
+    /// Time-outs in a row, and when the last one was.
     tries: u32,
+    tried: SimTime,
     /// A time-out is scheduled.
     timer: bool,
     /// It was given up.
@@ -120,10 +124,10 @@ struct Kept {
 struct Receiver {
     peer: u32,
     virtual_network: u8,
-    /// All before it were taken.
+    /// All before it were taken; unordered: they are in memory.
     expected: u16,
-    /// Unordered: whether those from `expected` on were taken.
-    taken: VecDeque<bool>,
+    /// Unordered: those from `expected` on.
+    taken: VecDeque<Taken>,
     /// Ordered: the number for the next acknowledgement. Those before it are in memory.
     acknowledged: u16,
     /// Ordered: an acknowledgement waits for the link,
@@ -134,6 +138,14 @@ struct Receiver {
     carries: u32,
     /// Ordered: when all that was taken is in memory.
     in_memory: SimTime,
+}
+
+/// What a receiver has of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Taken {
+    No,
+    OnItsWay,
+    InMemory,
 }
 
 /// Of 10,000 sources, 3 MB.
@@ -176,9 +188,31 @@ impl Sender {
         self.kept.binary_search_by_key(&distance, |kept| kept.label.sequence.wrapping_sub(first)).ok()
     }
 
+    /// How many of those that are kept have a number before this one.
+    fn before(&self, number: u16) -> usize {
+        let first = self.kept.front().map_or(number, |kept| kept.label.sequence);
+        let distance = number.wrapping_sub(first);
+        if distance >= HALF { 0 } else { self.kept.partition_point(|kept| kept.label.sequence.wrapping_sub(first) < distance) }
+    }
+
     /// When the oldest of those that were sent has waited too long.
     fn deadline(&self, timeout: SimTime) -> Option<SimTime> {
         self.kept.iter().filter_map(|kept| kept.sent).min().map(|sent| sent + timeout)
+    }
+}
+
+impl Receiver {
+    /// Unordered: this packet is in memory.
+    fn in_memory(&mut self, number: u16) {
+        let distance = number.wrapping_sub(self.expected);
+        // One that came again was before.
+        if let Some(taken) = self.taken.get_mut(usize::from(distance)) {
+            *taken = Taken::InMemory;
+        }
+        while self.taken.front() == Some(&Taken::InMemory) {
+            self.taken.pop_front();
+            self.expected = self.expected.wrapping_add(1);
+        }
     }
 }
 
@@ -224,6 +258,7 @@ impl Flows {
                 under_way: 0,
                 kept: VecDeque::new(),
                 tries: 0,
+                tried: SimTime::ZERO,
                 timer: false,
                 dead: false,
                 control: Control::new(self.common.congestion(virtual_network), self.common.line),
@@ -303,7 +338,7 @@ impl Flows {
                 self.carried = take(carried, carries);
             }
             return Some(Label {
-                id: TransferId(0),
+                id: TransferId(u32::from(receiver.expected)),
                 source: host,
                 target: receiver.peer,
                 virtual_network: receiver.virtual_network,
@@ -402,7 +437,8 @@ impl Flows {
             Kind::Acknowledgement => {
                 let flow = *to.get(&peer)?;
                 let carries = keep(carried, &self.heard);
-                let slot = coming.insert(Coming { flow, number: label.sequence, hops: hops as u8, marked: label.first, carries });
+                let (number, before) = (label.sequence, label.id.0 as u16);
+                let slot = coming.insert(Coming { flow, number, before, hops: hops as u8, marked: label.first, carries });
                 effects.schedule_port(landing.tail, PortEvent::Acknowledged, label.target, slot);
                 return None;
             }
@@ -430,17 +466,19 @@ impl Flows {
         let receiver = &mut receivers[flow as usize];
         let delivery = self.config.delivery_in(label.virtual_network);
         let distance = label.sequence.wrapping_sub(receiver.expected);
-        let had = distance >= HALF || receiver.taken.get(usize::from(distance)).is_some_and(|&taken| taken);
+        let had = distance >= HALF || receiver.taken.get(usize::from(distance)).is_some_and(|&taken| taken != Taken::No);
         if had {
             statistics.duplicates += 1;
             let number = if delivery == Delivery::Ordered { receiver.acknowledged } else { label.sequence };
             // The acknowledgement of before may be waiting for the link. A second one would keep others waiting, which
             // are then sent again, too: where time-outs are shorter than that wait, none would ever come.
+            // That of one which is not in memory yet comes in any case.
+            let comes = receiver.taken.get(usize::from(distance)) == Some(&Taken::OnItsWay);
             let waits = |acknowledge: &VecDeque<Coming>| acknowledge.iter().any(|of| of.flow == flow && of.number == number);
-            if delivery == Delivery::Unordered && waits(&urgent[usize::from(label.virtual_network)].acknowledge) {
+            if delivery == Delivery::Unordered && (comes || waits(&urgent[usize::from(label.virtual_network)].acknowledge)) {
                 return None;
             }
-            let slot = coming.insert(Coming { flow, number, hops: 0, marked: label.marked, carries: NONE });
+            let slot = coming.insert(Coming { flow, number, before: 0, hops: 0, marked: label.marked, carries: NONE });
             effects.schedule_port(landing.tail, PortEvent::Acknowledge, label.target, slot);
             return None;
         }
@@ -450,13 +488,9 @@ impl Flows {
             Delivery::Unordered => {
                 let place = usize::from(distance);
                 if receiver.taken.len() <= place {
-                    receiver.taken.resize(place + 1, false);
+                    receiver.taken.resize(place + 1, Taken::No);
                 }
-                receiver.taken[place] = true;
-                while receiver.taken.front() == Some(&true) {
-                    receiver.taken.pop_front();
-                    receiver.expected = receiver.expected.wrapping_add(1);
-                }
+                receiver.taken[place] = Taken::OnItsWay;
             }
         }
         Some(flow)
@@ -472,7 +506,7 @@ impl Flows {
             (at, number) = (receiver.in_memory, number.wrapping_add(1));
         }
         let carries = keep(carried, &self.heard);
-        let slot = coming.insert(Coming { flow, number, hops: 0, marked: label.marked, carries });
+        let slot = coming.insert(Coming { flow, number, before: 0, hops: 0, marked: label.marked, carries });
         effects.schedule_port(at, PortEvent::Acknowledge, label.target, slot);
     }
 
@@ -586,11 +620,14 @@ impl PortFlows {
             if std::mem::replace(&mut receiver.due, true) {
                 return None;
             }
+        } else {
+            receiver.in_memory(number);
         }
         let virtual_network = u32::from(receiver.virtual_network);
         self.urgent[virtual_network as usize].acknowledge.push_back(Coming {
             flow,
             number,
+            before: 0,
             hops: 0,
             marked: marked && delivery == Delivery::Unordered,
             carries,
@@ -607,7 +644,7 @@ impl PortFlows {
         common: &Common,
         effects: &mut impl PortEffects,
     ) -> Option<u32> {
-        let Coming { flow, number, hops, marked, carries } = *coming;
+        let Coming { flow, number, before, hops, marked, carries } = *coming;
         if carries != NONE {
             self.carried.remove(carries);
         }
@@ -619,23 +656,24 @@ impl PortFlows {
         let sender = &mut self.senders[flow as usize];
         let virtual_network = u32::from(sender.virtual_network);
         let delivery = config.delivery_in(sender.virtual_network);
-        // Those that it is for.
-        let of = match delivery {
-            Delivery::Ordered => {
-                let first = sender.kept.front()?.label.sequence;
-                let count = usize::from(number.wrapping_sub(first));
-                if count == 0 || count > sender.kept.len() {
-                    return None;
-                }
-                0..count
-            }
+        // Those that it is for: the first ones, and perhaps one behind them.
+        let (first, own) = match delivery {
+            Delivery::Ordered => (sender.before(number), None),
             Delivery::Unordered => {
-                let place = sender.find(number)?;
-                place..place + 1
+                let first = sender.before(before);
+                (first, sender.find(number).filter(|&place| place >= first))
             }
         };
-        let (packets, last_sent) = (of.len() as u32, sender.kept[of.end - 1].sent);
-        let bytes: u32 = sender.kept.range(of.clone()).map(|kept| kept.label.wire).sum();
+        let last_sent = sender.kept[own.or(first.checked_sub(1))?].sent;
+        let own = own.and_then(|place| sender.kept.remove(place));
+        let packets = (first + usize::from(own.is_some())) as u32;
+        let acknowledged_now = sender.kept.range(..first).chain(&own);
+        let (mut bytes, mut waits) = (0, 0);
+        for kept in acknowledged_now {
+            bytes += kept.label.wire;
+            waits += usize::from(kept.sent.is_none());
+        }
+        sender.kept.drain(..first);
         sender.under_way = sender.under_way.saturating_sub(u64::from(bytes));
         let (under_way, next) = (sender.under_way, sender.next);
         let acknowledged = if delivery == Delivery::Ordered { number } else { number.wrapping_add(1) };
@@ -648,7 +686,6 @@ impl PortFlows {
             }
         }
         self.held[virtual_network as usize] -= packets;
-        let waits = sender.kept.drain(of).filter(|kept| kept.sent.is_none()).count();
         self.busy[virtual_network as usize] -= u32::from(sender.span() == 0);
         sender.tries = 0;
         if waits > 0 {
@@ -695,7 +732,9 @@ impl PortFlows {
             return None;
         }
         let virtual_network = u32::from(sender.virtual_network);
-        if sender.tries == config.retries {
+        // Packets that are due one after the other are one time-out.
+        let counts = sender.tries == 0 || sender.tried + config.timeout <= now;
+        if counts && sender.tries == config.retries {
             (sender.dead, sender.timer) = (true, false);
             self.held[virtual_network as usize] -= sender.kept.len() as u32;
             let messages = sender.kept.drain(..).map(|kept| message_of(&kept.label)).collect();
@@ -708,8 +747,10 @@ impl PortFlows {
             self.given_up = Some(Box::new((flow, undelivered)));
             return Some(u32::from(virtual_network));
         }
-        sender.tries += 1;
-        sender.control.timed_out(now, sender.under_way, sender.virtual_network, common);
+        if counts {
+            (sender.tries, sender.tried) = (sender.tries + 1, now);
+            sender.control.timed_out(now, sender.under_way, sender.virtual_network, common);
+        }
         let all = config.delivery_in(sender.virtual_network) == Delivery::Ordered;
         for kept in &mut sender.kept {
             if kept.sent.is_some_and(|sent| all || sent + config.timeout <= now) {
@@ -717,7 +758,8 @@ impl PortFlows {
                 self.urgent[virtual_network as usize].again.push_back((flow, kept.label.sequence));
             }
         }
-        effects.schedule_port(now + config.timeout, PortEvent::TimedOut, host, flow);
+        let deadline = sender.deadline(config.timeout).unwrap_or(now + config.timeout);
+        effects.schedule_port(deadline, PortEvent::TimedOut, host, flow);
         Some(virtual_network)
     }
 }

@@ -3,7 +3,8 @@
 use narrows_fabric::parallel::{Agent, Context, Fabric};
 use narrows_fabric::{
     Acc, AccPolicy, Arrival, Checks, ConfigError, Congestion, Dcqcn, Delivery, Ecn, Fault, FlowControl, Fraction, Hpcc, LinkConfig,
-    NetworkConfig, NetworkKind, Notice, Nscc, Observer, PauseConfig, Probability, Reliability, Swift, Transfer, TransferId, Undelivered,
+    NetworkConfig, NetworkKind, Notice, Nscc, Observer, PauseConfig, Probability, Reliability, Statistics, Swift, Transfer, TransferId,
+    Undelivered,
 };
 use narrows_port::{Driver, HostPorts};
 use narrows_topology::{FatTree, RoutingKind, Topology};
@@ -103,6 +104,68 @@ fn unordered_goodput_is_what_is_not_lost() {
         assert!((expected..expected + slack).contains(&time.as_ps()), "loss {loss}: {time}, expected {}", SimTime(expected));
         let four_deviations = 4.0 * (packets as f64 * loss).sqrt();
         assert!((lost as f64 - packets as f64 * loss / (1.0 - loss)).abs() < four_deviations, "{lost} lost at {loss}");
+    }
+}
+
+/// A later acknowledgement covers those that were lost before it. Without a lost packet nothing is sent again but what
+/// the last acknowledgements were for, and the message takes the time that it takes without losses.
+#[test]
+fn a_lost_acknowledgement_sends_nothing_again() {
+    let (packets, back) = (20_000, tree().ejection(0));
+    let (alone, _) = long_message(Delivery::Unordered, packets, 0.0);
+    for delivery in [Delivery::Ordered, Delivery::Unordered] {
+        for loss in [1e-3, 1e-2, 0.1] {
+            let config = NetworkConfig { faults: vec![fault(Some(back), loss, 0.0)], ..config(delivery, 4096) };
+            let mut network = Driver::new(&config, tree()).unwrap();
+            network.start(transfer(0, 0, 9, packets * MTU));
+            network.run();
+            let Statistics { lost_packets, retransmissions, .. } = network.statistics();
+            assert_eq!(tails(&network), [alone], "{delivery:?}, loss {loss}");
+            assert!(lost_packets as f64 > packets as f64 * loss / 2.0 && retransmissions < 10, "{lost_packets} {retransmissions}");
+        }
+    }
+}
+
+/// With losses on both ways the goodput is still 1 - p, and not (1 - p)^2: what is sent again beyond what was lost are
+/// packets whose acknowledgement was lost while one before them was missing.
+#[test]
+fn unordered_goodput_does_not_count_lost_acknowledgements() {
+    let packets = 100_000;
+    for loss in [3e-3, 1e-2] {
+        let faults = [0, tree().ejection(0)].map(|link| fault(Some(link), loss, 0.0));
+        let mut network = Driver::new(&NetworkConfig { faults: faults.to_vec(), ..config(Delivery::Unordered, 4096) }, tree()).unwrap();
+        network.start(transfer(0, 0, 9, packets * MTU));
+        network.run();
+        let again = network.statistics().retransmissions;
+        let (lost, four_deviations) = (packets as f64 * loss / (1.0 - loss), 4.0 * (packets as f64 * loss).sqrt());
+        // Twice as many without.
+        assert!((again as f64) < lost * 1.2 + four_deviations, "loss {loss}: {again} sent again, {lost} lost");
+        let (time, busy) = (tails(&network)[0], PACKET * (packets + again));
+        assert!((busy - TIMEOUT..busy + TIMEOUT * 4).contains(&time), "loss {loss}: {time}, {busy}");
+    }
+}
+
+/// A short window stops at a lost packet until it is sent again, a time-out T after it left, whatever the receiver
+/// keeps of those behind it: with T / t packets in a time-out the goodput is (1 - p) / (1 - p + p T / t) for both kinds
+/// of flows, with acknowledgements that are lost as often.
+#[test]
+fn a_short_window_costs_both_kinds_of_flows_the_time_out() {
+    let (packets, loss, timeout) = (300_000, 1e-3, SimTime::from_us(50));
+    let goodput = |delivery| {
+        let faults = [0, tree().ejection(0)].map(|link| fault(Some(link), loss, 0.0));
+        let mut config = NetworkConfig { faults: faults.to_vec(), ..config(delivery, 16) };
+        config.reliability.as_mut().unwrap().timeout = timeout;
+        let mut network = Driver::new(&config, tree()).unwrap();
+        network.start(transfer(0, 0, 9, packets * MTU));
+        network.run();
+        (PACKET * packets).as_ps() as f64 / tails(&network)[0].as_ps() as f64
+    };
+    let (ordered, unordered) = (goodput(Delivery::Ordered), goodput(Delivery::Unordered));
+    let expected = (1.0 - loss) / (1.0 - loss + loss * timeout.as_ps() as f64 / PACKET.as_ps() as f64);
+    // The number of losses is binomial; four standard deviations.
+    let bound = 4.0 / (packets as f64 * loss).sqrt() * (1.0 - expected);
+    for goodput in [ordered, unordered] {
+        assert!((goodput / expected - 1.0).abs() < bound, "{ordered:.4} and {unordered:.4}, expected {expected:.4} within {bound:.4}");
     }
 }
 
