@@ -129,6 +129,9 @@ impl Library for Way<'_> {
             panic!("the NIC refused a command: {error}");
         }
     }
+    fn open(&mut self, rail: Rail, command: Command) {
+        self.post(rail, command);
+    }
     fn has_copied(&mut self, length: u64) {
         if length > self.limits.pio_limit {
             self.charged.copied += length;
@@ -321,9 +324,11 @@ impl Loopback {
     /// The endpoints look at what the NIC has told them; whether there was anything.
     fn look(&mut self) -> bool {
         let Loopback { nics, world, host, inbox, charged, clock, limits, .. } = self;
-        let mut way = Way { nics, world, charged, clock: *clock, limits: *limits };
         let any = !inbox.is_empty();
-        inbox.drain(..).for_each(|news| host.look(&mut way, news).expect("nobody else is there"));
+        for news in inbox.drain(..) {
+            let way = Way { nics, world, charged, clock: *clock, limits: *limits };
+            host.look(way, news).expect("nobody else is there");
+        }
         while let Some(notice) = self.host.next_notice() {
             self.give(notice);
         }
@@ -420,8 +425,8 @@ impl Nic for Loopback {
             overflow_blocks: limits.overflow_blocks,
             max_portals_message: limits.max_portals_message,
         };
-        let mut way = Way { nics, world, charged, clock: *clock, limits: *limits };
-        if let Err(error) = host.call(&config, &mut way, eq, call, payload) {
+        let way = Way { nics, world, charged, clock: *clock, limits: *limits };
+        if let Err(error) = host.call(&config, way, eq, call, payload) {
             panic!("{call:?}: {error}");
         }
         while let Some(notice) = self.host.next_notice() {

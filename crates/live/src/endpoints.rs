@@ -112,6 +112,10 @@ impl Library for Way<'_> {
         self.requests.submit(self.rank, rail, *self.clock, command);
     }
 
+    fn open(&mut self, rail: Rail, command: Command) {
+        self.requests.submit(self.rank, rail, *self.clock, command);
+    }
+
     fn handed_over(&mut self) {
         *self.clock += self.costs.post;
     }
@@ -276,8 +280,8 @@ impl Ranks {
                     return;
                 }
                 inbox.pop_front();
-                let mut way = Way { rank, clock: &mut time.clone(), memory, requests, costs: *costs, by_firmware: false };
-                let seen = host.look(&mut way, news);
+                let way = Way { rank, clock: &mut time.clone(), memory, requests, costs: *costs, by_firmware: false };
+                let seen = host.look(way, news);
                 stray(stray_event, rank, seen);
                 tell(rank, time, host, memory);
                 continue;
@@ -285,7 +289,7 @@ impl Ranks {
             inbox.pop_front();
             let at = if *attention == Attention::Always { time } else { time.max(*clock) };
             *clock = at;
-            let seen = host.look(&mut Way { rank, clock, memory, requests, costs: *costs, by_firmware: false }, news);
+            let seen = host.look(Way { rank, clock, memory, requests, costs: *costs, by_firmware: false }, news);
             stray(stray_event, rank, seen);
             *worked += *clock - at;
             if tell(rank, *clock, host, memory) && *attention != Attention::Always {
@@ -313,8 +317,8 @@ impl Ranks {
         let Ranks { memory, ranks, config, .. } = self;
         let Rank { host, costs, owed, .. } = &mut ranks[rank as usize];
         let mut clock = written + *owed;
-        let mut way = Way { rank, clock: &mut clock, memory, requests, costs: *costs, by_firmware: false };
-        host.call(config, &mut way, eq, Call::from_words(&words)?, payload)?;
+        let way = Way { rank, clock: &mut clock, memory, requests, costs: *costs, by_firmware: false };
+        host.call(config, way, eq, Call::from_words(&words)?, payload)?;
         if !config.protocol.counts_at_calls() {
             *owed = clock.saturating_sub(written);
         }

@@ -1,42 +1,13 @@
 //! The endpoints of a process that lives elsewhere: calls and notices of its NIC in, commands to the NIC and notices
 //! for the process out.
 
-use crate::wire::PT_RENDEZVOUS;
 use crate::{
-    Again, Call, CallError, Completion, CompletionKind, Endpoint, MessageConfig, Queue, Sent, Status, Stray, Transport, portal_table,
+    Again, Call, CallError, Completion, CompletionKind, Endpoint, Library, MessageConfig, Numbers, Port, Queue, Sent, Status, Stray,
+    portal_table,
 };
-use narrows_portals::bridge::Forward;
-use narrows_portals::{
-    AckRequest, Command, EntryId, EqId, Event, List, LocalBuffer, MatchEntry, NO_TICKET, Notice, ProcessId, RemoteTarget, ReplyCode,
-    SearchOperation, me,
-};
-use narrows_units::{Rail, SimTime};
+use narrows_portals::{Command, EntryId, EqId, Event, LocalBuffer, Notice, ProcessId, ReplyCode};
+use narrows_units::Rail;
 use std::collections::VecDeque;
-
-/// What the endpoints need of whoever has them: the way to the NIC, the memory of the process, and its clock.
-pub trait Library {
-    /// Gives a command to the NIC on a rail, which takes the time of one.
-    fn post(&mut self, rail: Rail, command: Command);
-    /// See [`Transport::handed_over`].
-    fn handed_over(&mut self) {}
-    /// See [`Transport::works`].
-    fn works(&mut self, _time: SimTime) {}
-    /// See [`Transport::by_firmware`].
-    fn by_firmware(&mut self, _by_firmware: bool) {}
-    /// The process has copied a payload that goes with its command.
-    fn has_copied(&mut self, length: u64);
-    /// Copies out of memory from [`Library::allocate`], which takes time.
-    fn copy(&mut self, from: u64, to: u64, length: u64);
-    /// Copies into such memory, which takes time: `bytes`, if they came with the call, else from the process.
-    fn fill(&mut self, bytes: Option<&[u8]>, from: u64, to: u64, length: u64);
-    /// See [`Transport::allocate`].
-    fn allocate(&mut self, length: u64) -> u64;
-}
-
-/// Numbers of ours among those that the process gives itself; below that bit the rail.
-const OUR_ENTRIES: u64 = 1 << 63;
-const RAIL_SHIFT: u32 = 55;
-const OUR_TICKETS: u32 = 1 << 31;
 
 /// What the NIC says to an endpoint.
 #[derive(Clone, Copy, Debug)]
@@ -57,10 +28,7 @@ enum What {
 pub struct Host {
     process: ProcessId,
     endpoints: Vec<Open>,
-    next_entry: u64,
-    next_ticket: u32,
-    /// Entries that the NIC was told to unlink, by ticket.
-    unlinking: Vec<(u32, EqId, EntryId)>,
+    numbers: Numbers,
     /// For the process.
     notices: VecDeque<Notice>,
     /// By endpoints that are closed.
@@ -75,118 +43,22 @@ struct Open {
     endpoint: Endpoint,
 }
 
-/// An endpoint at its Portals library.
-struct Port<'a, L> {
-    library: &'a mut L,
-    eq: EqId,
-    base: u32,
-    next_entry: &'a mut u64,
-    next_ticket: &'a mut u32,
-    unlinking: &'a mut Vec<(u32, EqId, EntryId)>,
-    /// The data of the call, and where they are in the process.
-    payload: Option<Box<[u8]>>,
-    payload_at: u64,
-    /// Searches wait for a message.
-    waits: bool,
-    /// The first rail of all ranks.
-    first: Rail,
-}
-
-impl<L: Library> Transport for Port<'_, L> {
-    fn me_append(&mut self, rail: Rail, pt: u32, list: List, me: MatchEntry) -> EntryId {
-        *self.next_entry += 1;
-        let entry = EntryId(OUR_ENTRIES | u64::from(rail.0) << RAIL_SHIFT | *self.next_entry);
-        self.library.post(rail, Command::MeAppend { entry, pt: self.base + pt, list, me });
-        entry
-    }
-
-    fn me_unlink(&mut self, entry: EntryId) -> Option<ReplyCode> {
-        *self.next_ticket = (*self.next_ticket + 1) & (OUR_TICKETS - 1);
-        let ticket = OUR_TICKETS | *self.next_ticket;
-        self.unlinking.push((ticket, self.eq, entry));
-        let rail = Rail((entry.0 >> RAIL_SHIFT) as u8 & !(1 << 7));
-        self.library.post(rail, Command::MeUnlink { entry, ticket });
-        None
-    }
-
-    fn me_search(&mut self, pt: u32, operation: SearchOperation, mut me: MatchEntry) {
-        if self.waits {
-            me.options |= me::SEARCH_WAITS;
+impl Open {
+    /// Tells the process what is complete.
+    fn report(&mut self, notices: &mut VecDeque<Notice>) {
+        while let Some(completion) = self.endpoint.next_completion() {
+            notices.push_back(match completion {
+                Completion { kind: CompletionKind::Cancel, context, status, .. } => answer(context as u32, status == Status::Cancelled),
+                other => Notice::Event { eq: self.eq, event: other.to_event() },
+            });
         }
-        self.library.post(self.first, Command::MeSearch { pt: self.base + pt, operation, me });
-    }
-
-    fn put(&mut self, rail: Rail, local: LocalBuffer, length: u64, copy_now: bool, ack: AckRequest, target: RemoteTarget, hdr_data: u64) {
-        if copy_now {
-            self.library.has_copied(length);
-        }
-        // A put without data, as protocols send on the way, is not the message that the data are of.
-        let inline = if copy_now && length > 0 { self.payload.take() } else { None };
-        let target = RemoteTarget { pt: self.base + target.pt, ..target };
-        self.library.post(rail, Command::Put { local, length, inline, ack, target, hdr_data });
-    }
-
-    fn get(&mut self, rail: Rail, local: LocalBuffer, length: u64, target: RemoteTarget) {
-        self.library.post(rail, Command::Get { local, length, target: RemoteTarget { pt: self.base + target.pt, ..target } });
-    }
-
-    fn forward(&mut self, rail: Rail, mut forward: Forward) {
-        forward.envelope.pt += self.base;
-        forward.envelope.done_pt += self.base;
-        self.library.post(rail, Command::Forward(Box::new(forward)));
-    }
-
-    fn searches_wait(&self) -> bool {
-        self.waits
-    }
-
-    fn handed_over(&mut self) {
-        self.library.handed_over();
-    }
-
-    fn works(&mut self, time: SimTime) {
-        self.library.works(time);
-    }
-
-    fn by_firmware(&mut self, by_firmware: bool) {
-        self.library.by_firmware(by_firmware);
-    }
-
-    fn drop_unmatched(&mut self, pt: u32) {
-        let pt = self.base + pt;
-        self.library.post(self.first, Command::PtFree { pt, ticket: NO_TICKET });
-        self.library.post(self.first, Command::PtAlloc { pt, options: 0, eq: self.eq });
-    }
-
-    fn copy(&mut self, from: u64, to: u64, length: u64) {
-        self.library.copy(from, to, length);
-    }
-
-    fn fill(&mut self, from: u64, to: u64, length: u64) {
-        let bytes = self.payload.as_deref().and_then(|bytes| {
-            let start = from.checked_sub(self.payload_at)? as usize;
-            bytes.get(start..start.checked_add(length as usize)?)
-        });
-        self.library.fill(bytes, from, to, length);
-    }
-
-    fn allocate(&mut self, length: u64) -> u64 {
-        self.library.allocate(length)
     }
 }
 
 impl Host {
     /// No endpoints yet.
     pub fn new(process: ProcessId) -> Host {
-        Host {
-            process,
-            endpoints: Vec::new(),
-            next_entry: 0,
-            next_ticket: 0,
-            unlinking: Vec::new(),
-            notices: VecDeque::new(),
-            sent: Sent::default(),
-        }
+        Host { process, endpoints: Vec::new(), numbers: Numbers::beside_its_own(), notices: VecDeque::new(), sent: Sent::default() }
     }
 
     /// Whose they are.
@@ -203,9 +75,8 @@ impl Host {
             Notice::Event { eq, event } if self.endpoints.iter().any(|open| open.eq == eq) => {
                 Ok(Notification { eq, what: What::Event(event) })
             }
-            Notice::Reply { ticket, code, .. } if ticket & OUR_TICKETS != 0 => {
-                let at = self.unlinking.iter().position(|&(other, ..)| other == ticket).ok_or(notice)?;
-                let (_, eq, entry) = self.unlinking.remove(at);
+            Notice::Reply { ticket, code, .. } => {
+                let (eq, entry) = self.numbers.unlinked(ticket).ok_or(notice)?;
                 Ok(Notification { eq, what: What::Unlinked(entry, code) })
             }
             other => Err(other),
@@ -225,12 +96,12 @@ impl Host {
     pub fn call(
         &mut self,
         config: &MessageConfig,
-        library: &mut impl Library,
+        library: impl Library,
         eq: EqId,
         call: Call,
         payload: Option<Box<[u8]>>,
     ) -> Result<(), CallError> {
-        let Host { process, endpoints, next_entry, next_ticket, unlinking, notices, sent } = self;
+        let Host { process, endpoints, numbers, notices, sent } = self;
         let place = endpoints.iter().position(|open| open.eq == eq);
         let base = match (&call, place) {
             (Call::Open { base }, None) => *base,
@@ -238,15 +109,12 @@ impl Host {
         };
         let waits = matches!(call, Call::Peek { waits: true, .. });
         let rails = config.rails.of_process(*process);
-        let first = rails.first();
         let payload_at = if let Call::Send(send) = &call { send.buffer } else { 0 };
-        let mut port = Port { library, eq, base, next_entry, next_ticket, unlinking, payload, payload_at, waits, first };
+        let mut port = Port::new(library, numbers, (eq, base), rails.first()).of_call(payload, payload_at, waits);
         let Some(place) = place else {
             config.check().map_err(|_| CallError::Broken)?;
             // The process itself has opened its NIC on the first one.
-            for &rail in &rails.all()[1..] {
-                open_rail(eq, base, |command| port.library.post(rail, command));
-            }
+            port.open_others(&rails);
             endpoints.push(Open { eq, base, endpoint: Endpoint::new(config.clone(), eq, *process, &mut port) });
             return Ok(());
         };
@@ -277,7 +145,7 @@ impl Host {
                 }
             }
         }
-        self.report(place);
+        endpoints[place].report(notices);
         Ok(())
     }
 
@@ -306,44 +174,20 @@ impl Host {
     ///
     /// # Errors
     /// See [`Endpoint::event`].
-    pub fn look(&mut self, library: &mut impl Library, news: Notification) -> Result<(), Stray> {
-        let Notification { eq, what } = news;
-        if let What::Gone(gateway) = what {
-            for place in 0..self.endpoints.len() {
-                let Host { endpoints, next_entry, next_ticket, unlinking, .. } = self;
-                let Open { eq, base, endpoint } = &mut endpoints[place];
-                let (eq, base, first) = (*eq, *base, endpoint.first_rail());
-                let mut port =
-                    Port { library, eq, base, next_entry, next_ticket, unlinking, payload: None, payload_at: 0, waits: false, first };
-                endpoint.gateway_gone(&mut port, gateway);
-                self.report(place);
-            }
-            return Ok(());
-        }
-        let Host { endpoints, next_entry, next_ticket, unlinking, .. } = self;
+    pub fn look(&mut self, library: impl Library, Notification { eq, what }: Notification) -> Result<(), Stray> {
+        let Host { endpoints, numbers, notices, .. } = self;
+        let mut port = Port::new(library, numbers, (EqId::NONE, 0), Rail::FIRST);
         // It may have been closed since.
-        let Some(place) = endpoints.iter().position(|open| open.eq == eq) else { return Ok(()) };
-        let Open { base, endpoint, .. } = &mut endpoints[place];
-        let first = endpoint.first_rail();
-        let mut port =
-            Port { library, eq, base: *base, next_entry, next_ticket, unlinking, payload: None, payload_at: 0, waits: false, first };
-        match what {
-            What::Event(event) => endpoint.event(&mut port, event)?,
-            What::Unlinked(entry, code) => endpoint.unlinked(&mut port, entry, code),
-            What::Gone(_) => {}
+        for open in endpoints.iter_mut().filter(|open| open.eq == eq || matches!(what, What::Gone(_))) {
+            port.serve((open.eq, open.base), open.endpoint.first_rail());
+            match what {
+                What::Event(event) => open.endpoint.event(&mut port, event)?,
+                What::Unlinked(entry, code) => open.endpoint.unlinked(&mut port, entry, code),
+                What::Gone(gateway) => open.endpoint.gateway_gone(&mut port, gateway),
+            }
+            open.report(notices);
         }
-        self.report(place);
         Ok(())
-    }
-
-    fn report(&mut self, place: usize) {
-        let Open { eq, endpoint, .. } = &mut self.endpoints[place];
-        while let Some(completion) = endpoint.next_completion() {
-            self.notices.push_back(match completion {
-                Completion { kind: CompletionKind::Cancel, context, status, .. } => answer(context as u32, status == Status::Cancelled),
-                other => Notice::Event { eq: *eq, event: other.to_event() },
-            });
-        }
     }
 
     /// What its endpoints have sent: see [`Endpoint::sent`].
@@ -359,16 +203,6 @@ impl Host {
         self.notices.pop_front()
     }
 }
-
-/// What an endpoint needs at the NIC of a rail that is not the first one: an event queue, and the table entry for data,
-/// counted from `base`.
-pub fn open_rail(eq: EqId, base: u32, mut post: impl FnMut(Command)) {
-    post(Command::EqAlloc { eq, count: RAIL_EVENTS });
-    post(Command::PtAlloc { pt: base + PT_RENDEZVOUS, options: 0, eq });
-}
-
-/// Events that fit into such a queue: whoever has the endpoint takes them at once.
-const RAIL_EVENTS: u32 = 1 << 20;
 
 /// The answer to a cancelling.
 fn answer(ticket: u32, done: bool) -> Notice {

@@ -26,6 +26,7 @@
 //! | `request.rs`, `pending.rs`, `slab.rs` | what is open |
 //! | `heap.rs` | memory for what layers keep |
 //! | `host.rs` | [`Host`]: the endpoints of a process that lives elsewhere |
+//! | `port.rs` | [`Port`]: an endpoint at the Portals library of its process |
 //! | `call.rs` | [`Call`]: what such a process asks for |
 //! | `wire.rs` | match bits, header data, portal table entries |
 //!
@@ -88,6 +89,7 @@ mod layer;
 mod multi;
 mod overflow;
 mod pending;
+mod port;
 mod pscom;
 mod rails;
 mod registration;
@@ -105,7 +107,8 @@ pub use call::{CALL_WORDS, Call, CallError};
 pub use config::{ConfigError, Distribution, MessageConfig, MpcConfig, Protocol, PscomConfig, RailChoice, RailConfig, Rails, Rendezvous};
 pub use core::OPEN_LIMIT;
 pub use endpoint::Endpoint;
-pub use host::{Host, Library, Notification, open_rail};
+pub use host::{Host, Notification};
+pub use port::{Library, Numbers, Port};
 pub use registration::Registration;
 pub use sent::{Count, Sent};
 pub use transport::{Capabilities, Transport, portal_table};

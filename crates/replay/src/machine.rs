@@ -18,7 +18,7 @@ mod rank;
 use crate::Times;
 use crate::copied::{Inbox as CopiedInbox, Messages};
 use crate::graph::{Collectives, GraphError};
-use crate::port::{Costs, EQ, Library, Payloads, Port};
+use crate::port::{Costs, EQ, Given, Payloads, RankLibrary, port};
 use crate::report::{Application as Report, Outcome, Progress};
 use crate::watch::Watch;
 use circles::{Circles, MeetingsOfProcesses};
@@ -27,8 +27,7 @@ use narrows_engine::{Digest, WordMap};
 use narrows_fabric::ConfigError;
 use narrows_fabric::parallel::{self, ProcessError};
 use narrows_message::{
-    Completes, Completion, CompletionKind, Endpoint, Gateway, MessageConfig, Protocol, Queue, Receive, Relay, Sent, Status, open_rail,
-    portal_table,
+    Completes, Completion, CompletionKind, Endpoint, Gateway, MessageConfig, Port, Protocol, Queue, Receive, Relay, Sent, Status,
 };
 use narrows_nic::{Directory, Process};
 use narrows_portals::{Command, Event as NicEvent, Notice, ProcessId, ReplyCode};
@@ -116,7 +115,8 @@ struct Running {
 }
 
 const NOT_POSTED: u32 = u32::MAX;
-/// Tickets of blocks that accelerators reduce have this bit, and the operation's number below it.
+/// Tickets of blocks that accelerators reduce have this bit, and the operation's number below it. Those of
+/// [`narrows_message::Numbers`] have it not.
 const REDUCED: u32 = 1 << 31;
 
 struct Rank {
@@ -127,7 +127,7 @@ struct Rank {
     costs: Costs,
     clock: SimTime,
     endpoint: Option<Endpoint>,
-    library: Library,
+    given: Given,
     inbox: VecDeque<(SimTime, Incoming)>,
     copied: CopiedInbox,
     window: VecDeque<Node>,
@@ -702,16 +702,8 @@ impl Replay {
             let place = ranks.place(rank);
             let (of, State { shared, payloads, .. }) = (&mut ranks.ranks[place], &mut ranks.state);
             let rails = shared.message.rails.of_process(of.process);
-            let first = rails.first();
-            let (clock, library) = (&mut of.clock, &mut of.library);
-            let mut port = Port { world: requests, rank, clock, library, payloads, costs: of.costs, first, by_firmware: false };
-            port.submit(first, Command::EqAlloc { eq: EQ, count: 1 << 20 });
-            for (pt, options) in portal_table() {
-                port.submit(first, Command::PtAlloc { pt, options, eq: EQ });
-            }
-            for &rail in &rails.all()[1..] {
-                open_rail(EQ, 0, |command| port.submit(rail, command));
-            }
+            let mut port = port(requests, (rank, &mut of.clock, &mut of.given), payloads, of.costs, rails.first());
+            port.open(&rails);
             of.endpoint = Some(Endpoint::tagged(shared.message.clone(), EQ, of.process, &mut port));
         });
         let opened = match &self.processes {

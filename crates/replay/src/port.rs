@@ -1,14 +1,10 @@
-//! The Portals library of a replayed rank: what [`narrows_message::Transport`] asks for, done by the simulated NIC
-//! itself.
+//! The Portals library of a replayed rank: what [`narrows_message::Port`] asks for, done by the simulated NIC itself.
 
 use crate::machine::Word;
 use narrows_machine::Software;
-use narrows_message::Transport;
+use narrows_message::{Library, Numbers, Port};
 use narrows_nic::NicConfig;
-use narrows_portals::bridge::Forward;
-use narrows_portals::{
-    AckRequest, Command, EntryId, EqId, List, LocalBuffer, MatchEntry, NO_TICKET, RemoteTarget, ReplyCode, SearchOperation,
-};
+use narrows_portals::{Command, EqId};
 use narrows_sim::Requests;
 use narrows_units::{ByteRate, Bytes, Rail, SimTime};
 
@@ -44,22 +40,12 @@ impl Costs {
     }
 }
 
-/// What a rank's Portals library remembers.
+/// What a rank's library has given: numbers, and addresses that nothing is behind.
 #[derive(Debug, Default)]
-pub struct Library {
-    next_entry: u64,
-    next_address: u64,
-    next_ticket: u32,
-    /// Entries whose unlinking is on its way to the NIC, by ticket.
-    unlinking: Vec<(u32, EntryId)>,
-}
-
-impl Library {
-    /// The entry whose unlinking has been answered.
-    pub fn unlinked(&mut self, ticket: u32) -> Option<EntryId> {
-        let at = self.unlinking.iter().position(|place| place.0 == ticket)?;
-        Some(self.unlinking.remove(at).1)
-    }
+pub struct Given {
+    /// Of entries and tickets.
+    pub numbers: Numbers,
+    addresses: u64,
 }
 
 /// Payloads that go with commands: NICs look at their lengths alone. Short ones are used again, so that most messages
@@ -85,79 +71,41 @@ impl Payloads {
     }
 }
 
-/// A rank at its library, for as long as a call takes.
-pub struct Port<'a> {
-    /// The simulation.
-    pub world: &'a mut dyn Requests<Word>,
-    /// Which rank.
-    pub rank: u32,
-    /// Its clock.
-    pub clock: &'a mut SimTime,
-    /// Its library.
-    pub library: &'a mut Library,
-    /// Of all ranks of a region.
-    pub payloads: &'a mut Payloads,
-    /// What calls cost.
-    pub costs: Costs,
-    /// The first rail of all ranks.
-    pub first: Rail,
-    /// See [`Transport::by_firmware`].
-    pub by_firmware: bool,
+/// A rank's way to its NIC, for as long as a call takes.
+pub struct RankLibrary<'a> {
+    world: &'a mut dyn Requests<Word>,
+    rank: u32,
+    clock: &'a mut SimTime,
+    addresses: &'a mut u64,
+    payloads: &'a mut Payloads,
+    costs: Costs,
+    /// See [`narrows_message::Transport::by_firmware`].
+    by_firmware: bool,
 }
 
-/// Where the number of an entry has its rail.
-const RAIL_SHIFT: u32 = 56;
+/// A rank at its library. `payloads` are those of all ranks of a region, `first` is the first rail of all ranks.
+#[inline]
+pub fn port<'a>(
+    world: &'a mut dyn Requests<Word>,
+    (rank, clock, given): (u32, &'a mut SimTime, &'a mut Given),
+    payloads: &'a mut Payloads,
+    costs: Costs,
+    first: Rail,
+) -> Port<'a, RankLibrary<'a>> {
+    let Given { numbers, addresses } = given;
+    Port::new(RankLibrary { world, rank, clock, addresses, payloads, costs, by_firmware: false }, numbers, (EQ, 0), first)
+}
 
-impl Port<'_> {
-    /// A command to the NIC on a rail that costs nothing.
-    pub fn submit(&mut self, rail: Rail, command: Command) {
-        self.world.submit(self.rank, rail, *self.clock, command);
-    }
-
+impl Library for RankLibrary<'_> {
     fn post(&mut self, rail: Rail, command: Command) {
         if !self.by_firmware {
             *self.clock += self.costs.post;
         }
-        self.submit(rail, command);
-    }
-}
-
-impl Transport for Port<'_> {
-    fn me_append(&mut self, rail: Rail, pt: u32, list: List, me: MatchEntry) -> EntryId {
-        let entry = EntryId(u64::from(rail.0) << RAIL_SHIFT | self.library.next_entry);
-        self.library.next_entry += 1;
-        self.post(rail, Command::MeAppend { entry, pt, list, me });
-        entry
+        self.open(rail, command);
     }
 
-    fn me_unlink(&mut self, entry: EntryId) -> Option<ReplyCode> {
-        self.library.next_ticket += 1;
-        let ticket = self.library.next_ticket;
-        self.library.unlinking.push((ticket, entry));
-        self.post(Rail((entry.0 >> RAIL_SHIFT) as u8), Command::MeUnlink { entry, ticket });
-        None
-    }
-
-    fn me_search(&mut self, pt: u32, operation: SearchOperation, me: MatchEntry) {
-        self.post(self.first, Command::MeSearch { pt, operation, me });
-    }
-
-    fn put(&mut self, rail: Rail, local: LocalBuffer, length: u64, copy_now: bool, ack: AckRequest, target: RemoteTarget, hdr_data: u64) {
-        // As libportals and the libfabric provider do: payloads that must be copied go with the command, longer ones
-        // than PIO takes need that time. The NIC looks at their length only.
-        if copy_now && length > self.costs.pio_limit {
-            *self.clock += self.costs.copy.time_for(Bytes(length));
-        }
-        let inline = (length > 0 && copy_now).then(|| self.payloads.take(length));
-        self.post(rail, Command::Put { local, length, inline, ack, target, hdr_data });
-    }
-
-    fn get(&mut self, rail: Rail, local: LocalBuffer, length: u64, target: RemoteTarget) {
-        self.post(rail, Command::Get { local, length, target });
-    }
-
-    fn forward(&mut self, rail: Rail, forward: Forward) {
-        self.post(rail, Command::Forward(Box::new(forward)));
+    fn open(&mut self, rail: Rail, command: Command) {
+        self.world.submit(self.rank, rail, *self.clock, command);
     }
 
     fn handed_over(&mut self) {
@@ -172,23 +120,27 @@ impl Transport for Port<'_> {
         self.by_firmware = by_firmware;
     }
 
-    fn drop_unmatched(&mut self, pt: u32) {
-        self.submit(self.first, Command::PtFree { pt, ticket: NO_TICKET });
-        self.submit(self.first, Command::PtAlloc { pt, options: 0, eq: EQ });
+    fn payload(&mut self, _: u64, length: u64) -> Option<Box<[u8]>> {
+        Some(self.payloads.take(length))
+    }
+
+    fn has_copied(&mut self, length: u64) {
+        if length > self.costs.pio_limit {
+            *self.clock += self.costs.copy.time_for(Bytes(length));
+        }
     }
 
     fn copy(&mut self, _: u64, _: u64, length: u64) {
         *self.clock += self.costs.copy.time_for(Bytes(length));
     }
 
-    fn fill(&mut self, from: u64, to: u64, length: u64) {
+    fn fill(&mut self, _: Option<&[u8]>, from: u64, to: u64, length: u64) {
         self.copy(from, to, length);
     }
 
     fn allocate(&mut self, length: u64) -> u64 {
-        // Addresses that nothing is behind.
-        self.library.next_address += length;
-        self.library.next_address
+        *self.addresses += length;
+        *self.addresses
     }
 }
 

@@ -12,9 +12,12 @@ struct Process {
     allocated: u64,
 }
 
-impl Library for Process {
+impl Library for &mut Process {
     fn post(&mut self, _: Rail, command: Command) {
         self.commands.push(command);
+    }
+    fn open(&mut self, rail: Rail, command: Command) {
+        self.post(rail, command);
     }
     fn has_copied(&mut self, _: u64) {}
     fn copy(&mut self, _: u64, _: u64, _: u64) {}

@@ -18,7 +18,7 @@ impl Rank {
             costs,
             clock: SimTime::ZERO,
             endpoint: None,
-            library: Library::default(),
+            given: Given::default(),
             inbox: VecDeque::new(),
             copied: CopiedInbox::default(),
             window: VecDeque::new(),
@@ -60,11 +60,16 @@ impl Rank {
         }
     }
 
-    fn port<'a>(clock: &'a mut SimTime, library: &'a mut Library, costs: Costs, rank: u32, region: &'a mut Region<'_>) -> Port<'a> {
+    fn port<'a>(
+        clock: &'a mut SimTime,
+        given: &'a mut Given,
+        costs: Costs,
+        rank: u32,
+        region: &'a mut Region<'_>,
+    ) -> Port<'a, RankLibrary<'a>> {
         let rails = &region.state.shared.message.rails;
         let first = if rails.bridging().is_some() { rails.first_of(region.process(rank)) } else { rails.first() };
-        let payloads = &mut region.state.payloads;
-        Port { world: &mut *region.world, rank, clock, library, payloads, costs, first, by_firmware: false }
+        port(&mut *region.world, (rank, clock, given), &mut region.state.payloads, costs, first)
     }
 
     /// Does what can be done now. `index` is the rank among all.
@@ -94,7 +99,7 @@ impl Rank {
                     && endpoint.is_for_firmware(event)
                 {
                     let mut clock = time;
-                    let port = &mut Self::port(&mut clock, &mut self.library, self.costs, index, region);
+                    let port = &mut Self::port(&mut clock, &mut self.given, self.costs, index, region);
                     endpoint.event(port, *event).expect("replayed ranks only send what their message layers do");
                     continue;
                 }
@@ -106,14 +111,14 @@ impl Rank {
                         continue;
                     }
                     Incoming::Reply(ticket, code) => {
-                        if let (Some(endpoint), Some(entry)) = (&mut self.endpoint, self.library.unlinked(ticket)) {
-                            endpoint.unlinked(&mut Self::port(&mut self.clock, &mut self.library, self.costs, index, region), entry, code);
+                        if let (Some(endpoint), Some((_, entry))) = (&mut self.endpoint, self.given.numbers.unlinked(ticket)) {
+                            endpoint.unlinked(&mut Self::port(&mut self.clock, &mut self.given, self.costs, index, region), entry, code);
                         }
                         continue;
                     }
                     Incoming::Gone(gateway) => {
                         if let Some(endpoint) = &mut self.endpoint {
-                            endpoint.gateway_gone(&mut Self::port(&mut self.clock, &mut self.library, self.costs, index, region), gateway);
+                            endpoint.gateway_gone(&mut Self::port(&mut self.clock, &mut self.given, self.costs, index, region), gateway);
                         }
                         self.complete(index, region)?;
                         continue;
@@ -124,7 +129,7 @@ impl Rank {
                     }
                 };
                 if let Some(endpoint) = &mut self.endpoint {
-                    let port = &mut Self::port(&mut self.clock, &mut self.library, self.costs, index, region);
+                    let port = &mut Self::port(&mut self.clock, &mut self.given, self.costs, index, region);
                     endpoint.event(port, event).expect("replayed ranks only send what their message layers do");
                 }
                 self.complete(index, region)?;
@@ -613,7 +618,7 @@ impl Rank {
             inject,
             completes: if inject { Completes::Never } else { Completes::BufferFree },
         };
-        let mut port = Self::port(&mut self.clock, &mut self.library, self.costs, index, region);
+        let mut port = Self::port(&mut self.clock, &mut self.given, self.costs, index, region);
         if let Some(endpoint) = &mut self.endpoint {
             endpoint.send(&mut port, send).expect("a rank with a million open requests is far beyond what MPI programs have");
         }
@@ -632,7 +637,7 @@ impl Rank {
             completion: true,
             multi: None,
         };
-        let mut port = Self::port(&mut self.clock, &mut self.library, self.costs, index, region);
+        let mut port = Self::port(&mut self.clock, &mut self.given, self.costs, index, region);
         if let Some(endpoint) = &mut self.endpoint {
             endpoint.receive(&mut port, receive).expect("a rank with a million open requests is far beyond what MPI programs have");
         }

@@ -4,14 +4,11 @@
 use narrows_engine::random::stream;
 use narrows_fabric::{Checks, Congestion, Delivery, Fault, NetworkConfig, Probability, Reliability};
 use narrows_message::{
-    Completes, CompletionKind, Distribution, Endpoint, MessageConfig, MpcConfig, Protocol, Queue, RailChoice, Rails, Receive, Registration,
-    Rendezvous, Send, Status, Transport, open_rail, portal_table,
+    Completes, CompletionKind, Distribution, Endpoint, Library, MessageConfig, MpcConfig, Numbers, Port, Protocol, Queue, RailChoice,
+    Rails, Receive, Registration, Rendezvous, Send, Status, Transport,
 };
 use narrows_nic::{Fault as MemoryFault, NicConfig};
-use narrows_portals::{
-    AckRequest, Command, EntryId, EqId, List, LocalBuffer, MatchEntry, NodeId, Notice, Place, ProcessId, RemoteTarget, ReplyCode,
-    SearchOperation,
-};
+use narrows_portals::{Command, EqId, NodeId, Notice, Place, ProcessId};
 use narrows_sim::{Hardware, NetworkSetup, PortSetup, Processes, RailTotals, Setup, World};
 use narrows_topology::{FatTree, Topology};
 use narrows_units::{Bytes, Rail, SimTime};
@@ -20,7 +17,6 @@ use std::collections::{BTreeMap, VecDeque};
 
 const NODES: u32 = 3;
 const EQ: EqId = EqId(0);
-const RAIL_SHIFT: u32 = 56;
 const TIMEOUT: SimTime = SimTime::from_us(5);
 
 /// Memory, and what the NICs say.
@@ -74,59 +70,30 @@ impl Processes for Ranks {
     }
 }
 
-/// Numbers that a rank gives.
-#[derive(Default)]
-struct Library {
-    entries: u64,
-    ticket: u32,
-    unlinking: Vec<(u32, EntryId)>,
-}
-
-struct Port<'a> {
+/// The library of a rank, in which nothing takes time.
+struct RankLibrary<'a> {
     world: &'a mut World<Ranks>,
     rank: u32,
-    library: &'a mut Library,
 }
 
-impl Port<'_> {
-    fn submit(&mut self, rail: Rail, command: Command) {
+impl Library for RankLibrary<'_> {
+    fn post(&mut self, rail: Rail, command: Command) {
         let now = self.world.now();
         self.world.submit(self.rank, rail, now, command);
     }
-}
-
-impl Transport for Port<'_> {
-    fn me_append(&mut self, rail: Rail, pt: u32, list: List, me: MatchEntry) -> EntryId {
-        self.library.entries += 1;
-        let entry = EntryId(u64::from(rail.0) << RAIL_SHIFT | self.library.entries);
-        self.submit(rail, Command::MeAppend { entry, pt, list, me });
-        entry
+    fn open(&mut self, rail: Rail, command: Command) {
+        self.post(rail, command);
     }
-    fn me_unlink(&mut self, entry: EntryId) -> Option<ReplyCode> {
-        self.library.ticket += 1;
-        let ticket = self.library.ticket;
-        self.library.unlinking.push((ticket, entry));
-        self.submit(Rail((entry.0 >> RAIL_SHIFT) as u8), Command::MeUnlink { entry, ticket });
-        None
+    fn payload(&mut self, from: u64, length: u64) -> Option<Box<[u8]>> {
+        Some((*self.world.processes().bytes(self.rank, from, length)).into())
     }
-    fn me_search(&mut self, pt: u32, operation: SearchOperation, me: MatchEntry) {
-        self.submit(Rail(0), Command::MeSearch { pt, operation, me });
-    }
-    fn drop_unmatched(&mut self, _: u32) {}
-    fn put(&mut self, rail: Rail, local: LocalBuffer, length: u64, copy: bool, ack: AckRequest, target: RemoteTarget, hdr_data: u64) {
-        let rank = self.rank;
-        let inline = (copy && length > 0).then(|| self.world.processes().bytes(rank, local.address, length).into());
-        self.submit(rail, Command::Put { local, length, inline, ack, target, hdr_data });
-    }
-    fn get(&mut self, rail: Rail, local: LocalBuffer, length: u64, target: RemoteTarget) {
-        self.submit(rail, Command::Get { local, length, target });
-    }
+    fn has_copied(&mut self, _: u64) {}
     fn copy(&mut self, from: u64, to: u64, length: u64) {
-        let rank = self.rank;
-        let bytes = self.world.processes().bytes(rank, from, length).to_vec();
-        self.world.processes().bytes(rank, to, length).copy_from_slice(&bytes);
+        let ranks = self.world.processes();
+        let bytes = ranks.bytes(self.rank, from, length).to_vec();
+        ranks.bytes(self.rank, to, length).copy_from_slice(&bytes);
     }
-    fn fill(&mut self, from: u64, to: u64, length: u64) {
+    fn fill(&mut self, _: Option<&[u8]>, from: u64, to: u64, length: u64) {
         self.copy(from, to, length);
     }
     fn allocate(&mut self, length: u64) -> u64 {
@@ -139,7 +106,7 @@ impl Transport for Port<'_> {
 struct Machine {
     world: World<Ranks>,
     endpoints: Vec<Endpoint>,
-    libraries: Vec<Library>,
+    numbers: Vec<Numbers>,
 }
 
 impl Machine {
@@ -194,25 +161,20 @@ impl Machine {
             overflow_blocks: 2,
             max_portals_message: 1 << 20,
         };
-        let mut libraries: Vec<Library> = places.iter().map(|_| Library::default()).collect();
+        let mut numbers: Vec<Numbers> = places.iter().map(|_| Numbers::default()).collect();
         let mut endpoints = Vec::new();
-        for (rank, library) in (0..NODES).zip(&mut libraries) {
-            let mut port = Port { world: &mut world, rank, library };
-            port.submit(Rail(0), Command::EqAlloc { eq: EQ, count: 1 << 16 });
-            for (pt, options) in portal_table() {
-                port.submit(Rail(0), Command::PtAlloc { pt, options, eq: EQ });
-            }
-            for rail in 1..rails {
-                open_rail(EQ, 0, |command| port.submit(Rail(rail), command));
-            }
+        for (rank, numbers) in (0..NODES).zip(&mut numbers) {
+            let mut port = Port::new(RankLibrary { world: &mut world, rank }, numbers, (EQ, 0), Rail::FIRST);
+            port.open(&config.rails);
             endpoints.push(Endpoint::new(config.clone(), EQ, places[rank as usize], &mut port));
         }
-        Machine { world, endpoints, libraries }
+        Machine { world, endpoints, numbers }
     }
 
-    fn call<R>(&mut self, rank: u32, what: impl FnOnce(&mut Endpoint, &mut Port<'_>) -> R) -> R {
-        let Machine { world, endpoints, libraries } = self;
-        what(&mut endpoints[rank as usize], &mut Port { world, rank, library: &mut libraries[rank as usize] })
+    fn call<R>(&mut self, rank: u32, what: impl FnOnce(&mut Endpoint, &mut Port<'_, RankLibrary<'_>>) -> R) -> R {
+        let Machine { world, endpoints, numbers } = self;
+        let mut port = Port::new(RankLibrary { world, rank }, &mut numbers[rank as usize], (EQ, 0), Rail::FIRST);
+        what(&mut endpoints[rank as usize], &mut port)
     }
 
     /// Up to `until`; false when there is nothing left.
@@ -224,9 +186,7 @@ impl Machine {
                 match notice {
                     Notice::Event { event, .. } => self.call(rank, |endpoint, port| endpoint.event(port, event)).unwrap(),
                     Notice::Reply { ticket, code, .. } => {
-                        let unlinking = &mut self.libraries[rank as usize].unlinking;
-                        let at = unlinking.iter().position(|&(of, _)| of == ticket).unwrap();
-                        let (_, entry) = unlinking.remove(at);
+                        let (_, entry) = self.numbers[rank as usize].unlinked(ticket).unwrap();
                         self.call(rank, |endpoint, port| endpoint.unlinked(port, entry, code));
                     }
                     Notice::Count { .. } | Notice::Foreign(_) => {}
@@ -237,9 +197,9 @@ impl Machine {
     }
 
     fn send(&mut self, from: u32, to: u32, tag: u64, bytes: &[u8], completes: Completes, context: u64) {
+        let buffer = RankLibrary { world: &mut self.world, rank: from }.allocate(bytes.len() as u64);
+        self.world.processes().bytes(from, buffer, bytes.len() as u64).copy_from_slice(bytes);
         self.call(from, |endpoint, port| {
-            let buffer = port.allocate(bytes.len() as u64);
-            port.world.processes().bytes(from, buffer, bytes.len() as u64).copy_from_slice(bytes);
             let (length, target) = (bytes.len() as u64, ProcessId::on(NodeId(to), 1));
             let send = Send { queue: Queue::Tagged, target, tag, data: None, buffer, length, context, inject: false, completes };
             endpoint.send(port, send).unwrap();
