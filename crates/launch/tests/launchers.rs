@@ -4,7 +4,7 @@
 //! Which MPI libraries: as in the tests of the preload library, `NARROWS_TEST_MPIS`, or /usr and the wheels in
 //! `target/mpis`.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::print_stderr, clippy::unwrap_used)]
 
 use narrows_launch::{LaunchError, Mpi, Scratch, Transport, check_launcher, command, has_component, inspect, inspect_launcher};
 use std::io::Write;
