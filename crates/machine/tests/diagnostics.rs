@@ -352,7 +352,7 @@ error: unknown key `put_ocupancy` in [nic]
   |
 1 | nic.put_ocupancy=1ns
   |     ^^^^^^^^^^^^ did you mean `put_occupancy`?
-  = help: keys of [nic]: kind, command_size, event_size, count_size, ack_size, inline_limit, pio_limit, match_bits_size, buffered_limit, dma_latency, dma_first_packet, transmit, packet_rate, put_occupancy, get_occupancy, response_occupancy, ack_occupancy, match_base, match_per_entry, max_unexpected_headers, max_entries, max_outstanding, max_in_flight_to_node, max_in_flight_to_process, retry_interval, trigger_time, atomic_occupancy, quick_ack, max_mds, max_cts, max_eqs, max_iovecs, max_list_size, max_triggered_ops, max_atomic_size, max_fetch_atomic_size, max_waw_ordered_size, pcie, exanet, tcp
+  = help: keys of [nic]: kind, command_size, event_size, count_size, ack_size, inline_limit, pio_limit, match_bits_size, buffered_limit, dma_latency, dma_first_packet, transmit, packet_rate, put_occupancy, get_occupancy, response_occupancy, ack_occupancy, match_base, match_per_entry, max_outstanding, max_in_flight_to_node, max_in_flight_to_process, retry_interval, trigger_time, atomic_occupancy, quick_ack, max_entries, max_unexpected_headers, max_mds, max_cts, max_eqs, max_iovecs, max_list_size, max_triggered_ops, max_atomic_size, max_fetch_atomic_size, max_waw_ordered_size, pcie, exanet, tcp
 "#,
     );
     golden(
@@ -514,7 +514,7 @@ error: `pio_limit` belongs to nic.kind = "bxi-v2" or "bxi-v3" or "ib-hca", not t
   |
 6 | pio_limit = "64 B"
   |             ^^^^^^
-  = help: keys of nic.kind = "mailbox": command_size, event_size, count_size, packet_rate, match_base, match_per_entry, max_unexpected_headers, max_entries, retry_interval, trigger_time, max_mds, max_cts, max_eqs, max_iovecs, max_list_size, max_triggered_ops, max_atomic_size, max_fetch_atomic_size, max_waw_ordered_size
+  = help: keys of nic.kind = "mailbox": command_size, event_size, count_size, packet_rate, match_base, match_per_entry, retry_interval, trigger_time, max_entries, max_unexpected_headers, max_mds, max_cts, max_eqs, max_iovecs, max_list_size, max_triggered_ops, max_atomic_size, max_fetch_atomic_size, max_waw_ordered_size
 "#,
     );
     let set = |keys: &[&str]| {

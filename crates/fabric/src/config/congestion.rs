@@ -3,8 +3,9 @@
 use super::{ConfigError, NetworkConfig};
 use crate::faults::Fault;
 use crate::telemetry::MOST_LINKS;
+use narrows_keys::{choice, keys};
 use narrows_topology::{RoutingKind, Topology};
-use narrows_units::{ByteRate, Bytes, SimTime};
+use narrows_units::{ByteRate, Bytes, Fraction, SimTime};
 
 /// The congestion control of flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,94 +45,86 @@ impl Congestion {
     }
 }
 
-/// A part of one, in millionths.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Fraction(pub u32);
-
-impl Fraction {
-    /// From 0 to 1.
-    pub fn as_f64(self) -> f64 {
-        f64::from(self.0) / 1e6
+keys! {
+    /// DCQCN (Zhu et al., SIGCOMM 2015). Switches must mark: [`NetworkConfig::ecn`].
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Dcqcn {
+        /// With `dcqcn`: a target tells of marks at most once in this time.
+        pub interval: SimTime = "50 us";
+        /// A congestion notification packet on the wire, with preamble and gap.
+        pub packet: Bytes = "84 B", in Bytes(1)..;
+        /// g: how fast alpha, half of which a cut takes, follows the marks.
+        pub gain: Fraction = 0.003906, in ..=1_000_000;
+        /// Without a notification for this time alpha goes down.
+        pub alpha_timer: SimTime = "55 us", in SimTime::from_ns(100)..;
+        /// T: the rate goes up after this time.
+        pub increase_timer: SimTime = "55 us", in SimTime::from_ns(100)..;
+        /// B: and after so many bytes.
+        pub byte_counter: Bytes = "10 MB", in Bytes(1)..;
+        /// By this, behind fast recovery.
+        pub additive_increase: ByteRate = "40 Mbit/s";
+        /// By this, when both timer and counter are behind it.
+        pub hyper_increase: ByteRate = "400 Mbit/s";
     }
+}
 
-    /// That part of something.
-    #[inline]
-    pub fn of(self, value: u64) -> u64 {
-        (u128::from(value) * u128::from(self.0) / 1_000_000) as u64
+keys! {
+    /// Swift (Kumar et al., SIGCOMM 2020), of delays from port to port alone.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Swift {
+        /// With `swift`: the time until an acknowledgement that is no sign of congestion.
+        pub base_target: SimTime = "5 us";
+        /// More for each link of the way.
+        pub per_hop: SimTime = "300 ns";
+        /// And up to this for windows of a few packets.
+        pub flow_range: SimTime = "25 us";
+        /// Packets by which the window grows in a round trip.
+        pub additive_increase: Fraction = 1, in ..=1_000_000;
+        /// How much of the excess of the delay the window loses.
+        pub beta: Fraction = 0.8, in ..=1_000_000;
+        /// The most that it loses at once.
+        pub most_decrease: Fraction = 0.5, in ..=1_000_000;
     }
 }
 
-/// DCQCN (Zhu et al., SIGCOMM 2015). Switches must mark: [`NetworkConfig::ecn`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Dcqcn {
-    /// N: a target tells of marks at most once in this time (section 3.1).
-    pub interval: SimTime,
-    /// A congestion notification packet on the wire.
-    pub packet: Bytes,
-    /// g: of alpha.
-    pub gain: Fraction,
-    /// K: alpha goes down after this time without a notification.
-    pub alpha_timer: SimTime,
-    /// T: the rate goes up after this time,
-    pub increase_timer: SimTime,
-    /// B: and after so many bytes.
-    pub byte_counter: Bytes,
-    /// R_AI: behind fast recovery the target rate goes up by this,
-    pub additive_increase: ByteRate,
-    /// and by this when both timer and counter are behind it.
-    pub hyper_increase: ByteRate,
+keys! {
+    /// NSCC (Ultra Ethernet Specification 1.0, section 3.6.13). Switches must mark: [`NetworkConfig::ecn`].
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Nscc {
+        /// With `nscc`: from a packet to its acknowledgement through an empty network, at most.
+        pub round_trip: SimTime = "5 us", in SimTime::from_ns(10)..;
+        /// More than that by so much is no sign of congestion.
+        pub target: SimTime = "3.75 us", in SimTime::from_ns(10)..;
+    }
 }
 
-/// Swift (Kumar et al., SIGCOMM 2020), of delays from port to port alone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Swift {
-    /// The time from sending a packet to its acknowledgement that is no sign of congestion,
-    pub base_target: SimTime,
-    /// more for each link of the way,
-    pub per_hop: SimTime,
-    /// and up to this for small windows.
-    pub flow_range: SimTime,
-    /// Packets in a round trip, by which the window grows.
-    pub additive_increase: Fraction,
-    /// How much of the excess of the delay the window loses,
-    pub beta: Fraction,
-    /// and most of it at once.
-    pub most_decrease: Fraction,
+keys! {
+    /// HPCC (Li et al., SIGCOMM 2019). Switches must write into packets: [`NetworkConfig::telemetry`].
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Hpcc {
+        /// With `hpcc`: T, from a packet to its acknowledgement through an empty network, at most.
+        pub round_trip: SimTime = "5 us", in SimTime::from_ns(10)..;
+        /// eta: the part of a link that is used.
+        pub utilization: Fraction = 0.95, in ..=999_999;
+        /// So many round trips with additive increases alone.
+        pub max_stage: u32 = 5, in 0..=255;
+        /// N: so many flows on a link at most; all together their additive increases take what `utilization` leaves.
+        pub flows: u32 = 16, in 1..=1 << 20;
+    }
 }
 
-/// NSCC (Ultra Ethernet Specification 1.0, section 3.6.13). Switches must mark: [`NetworkConfig::ecn`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Nscc {
-    /// From a packet to its acknowledgement through an empty network, at most: windows and steps follow from it.
-    pub round_trip: SimTime,
-    /// More than that by so much is no sign of congestion.
-    pub target: SimTime,
-}
-
-/// HPCC (Li et al., SIGCOMM 2019). Switches must write into packets: [`NetworkConfig::telemetry`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Hpcc {
-    /// T: from a packet to its acknowledgement through an empty network, at most, the same for all flows.
-    pub round_trip: SimTime,
-    /// eta: the part of a link that is used.
-    pub utilization: Fraction,
-    /// maxStage: so many round trips with additive increases alone.
-    pub max_stage: u32,
-    /// N: so many flows on a link at most. Additive increases follow from it (section 3.3).
-    pub flows: u32,
-}
-
-/// s-PERC (Jose et al., SIGMETRICS 2019): exact max-min fair rates, in as many rounds as there are steps of filling.
-/// Its control packets must not be lost, and those of a flow go one way.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sperc {
-    /// The part of a link's rate that is granted to nobody.
-    pub margin: Fraction,
-    /// Each flow sends a control packet once in this time, or in a round trip if that is longer. At least as long as
-    /// that, so that links know of all flows.
-    pub round: SimTime,
-    /// A control packet on the wire.
-    pub packet: Bytes,
+keys! {
+    /// s-PERC (Jose et al., SIGMETRICS 2019): exact max-min fair rates, in as many rounds as there are steps of
+    /// filling. Its control packets must not be lost, and those of a flow go one way.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Sperc {
+        /// With `s-perc`: the part of each link's rate that is granted to nobody.
+        pub margin: Fraction = 0.05, in ..=999_999;
+        /// Each flow sends a control packet once in this time; at least the longest round trip.
+        pub round: SimTime = "10 us", in SimTime::from_ns(100)..;
+        /// A control packet on the wire.
+        pub packet: Bytes = "64 B", in Bytes(1)..;
+    }
 }
 
 /// What switches mark (explicit congestion notification).
@@ -145,25 +138,26 @@ pub struct Ecn {
     pub probability: Fraction,
 }
 
-/// Accurate congestion control (RED-SEA D1.4 section 8.1): links grant their flows max-min fair rates, by flow rate
-/// packets (FRPs) that go to the target and back once a period. What the document does not say is our reading.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Acc {
-    /// What sources and contention points do.
-    pub policy: AccPolicy,
-    /// The part of a link's rate that is granted to nobody.
-    pub margin: Fraction,
-    /// Between two pulses of the fabric's clock (rate re-evaluation period).
-    pub period: SimTime,
-    /// FRPs of a flow in a period, 1 or 2. One tells what the flow was granted and asks for its next rate. Of two the
-    /// first one asks and the second one, half a period later, tells.
-    pub packets_per_period: u32,
-    /// A link's share goes down at once, and up by this part of the way in a period.
-    pub rise: Fraction,
-    /// An FRP on the wire.
-    pub packet: Bytes,
-    /// Clocks are early by up to this, each by its own.
-    pub skew: SimTime,
+keys! {
+    /// Accurate congestion control (RED-SEA D1.4 section 8.1): links grant their flows max-min fair rates, by flow rate
+    /// packets (FRPs) that go to the target and back once a period. What the document does not say is our reading.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Acc {
+        /// With `acc`: what sources and links do; each policy has what those before it have.
+        pub policy: AccPolicy = "mind-the-gap";
+        /// The part of each link's rate that is granted to nobody.
+        pub margin: Fraction = 0.05, in ..=999_999;
+        /// Between two pulses of the fabric's clock, at which links find new shares.
+        pub period: SimTime = "20 us", in SimTime::from_ns(100)..;
+        /// Flow rate packets of a flow in a period; two make the loop half as long.
+        pub packets_per_period: u32 = 1, in 1..=2;
+        /// A share goes up by this part of the way in a period, and down at once.
+        pub rise: Fraction = 0.5, in ..=1_000_000;
+        /// A flow rate packet on the wire.
+        pub packet: Bytes = "32 B", in Bytes(1)..;
+        /// Each clock is early by up to this, at most a quarter of the period.
+        pub skew: SimTime = "0 ns";
+    }
 }
 
 impl Acc {
@@ -173,19 +167,21 @@ impl Acc {
     }
 }
 
-/// The policies of ACC, in the order of D1.4: each has what those before it have.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum AccPolicy {
-    /// FRPs at the pulses alone.
-    FrpOnly,
-    /// A flow that begins or ends says so at once, and links make room for it within the period.
-    FrpInit,
-    /// A flow sends nothing before its first rate is there; it begins at full speed without.
-    WaitForFeedback,
-    /// A flow that was granted a link's share counts among its own, whichever link it was that granted it.
-    MindTheGap,
-    /// After a rise that looks like a mistake a source goes up by steps that double.
-    WaitToRise,
+choice! {
+    /// The policies of ACC, in the order of D1.4: each has what those before it have.
+    #[derive(PartialOrd, Ord)]
+    pub enum AccPolicy {
+        /// FRPs at the pulses alone.
+        FrpOnly = "frp-only",
+        /// A flow that begins or ends says so at once, and links make room for it within the period.
+        FrpInit = "frp-init",
+        /// A flow sends nothing before its first rate is there; it begins at full speed without.
+        WaitForFeedback = "wait-for-feedback",
+        /// A flow that was granted a link's share counts among its own, whichever link it was that granted it.
+        MindTheGap = "mind-the-gap",
+        /// After a rise that looks like a mistake a source goes up by steps that double.
+        WaitToRise = "wait-to-rise",
+    }
 }
 
 impl NetworkConfig {

@@ -1,18 +1,19 @@
 //! A machine checked as a whole: what no key alone shows.
 
-use super::quoted;
 use crate::assemble::VIRTUAL_NETWORKS;
-use crate::diagnostic::Diagnostic;
 use crate::fault::FaultText;
-use crate::keys::PACKET_MAX;
 use crate::model::{Congestion, Delivery, FlowControl, Machine, Marking, MessageProtocol, NicKind, Phy, Pscom, RoutingKind, Telemetry};
-use crate::source::{Layers, Value};
+use crate::source::Layers;
 use crate::wiring::{Topology, TopologyKind};
-use crate::{FaultError, RulesError, quantity};
+use crate::{FaultError, RulesError};
 use narrows_fabric::ConfigError;
+use narrows_keys::{Diagnostic, Value, quantity, quoted};
 use narrows_topology::TopologyError;
 use narrows_units::{Bytes, NodeId};
 use std::collections::BTreeMap;
+
+/// Largest packet: 1 GiB, what the packet network can hold.
+const PACKET_MAX: Bytes = Bytes(1 << 30);
 
 /// What no key alone shows.
 pub(super) fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
