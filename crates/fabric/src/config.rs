@@ -6,7 +6,7 @@ mod congestion;
 use crate::faults::Fault;
 pub use check::ConfigError;
 pub(crate) use check::Routings;
-pub use congestion::{Acc, AccPolicy, Congestion, Dcqcn, Ecn, Hpcc, Nscc, Sperc, Swift};
+pub use congestion::{Acc, AccPolicy, Congestion, Control, Controls, Dcqcn, Ecn, Hpcc, Nscc, Sperc, Swift};
 use narrows_keys::{OrWord, Quantity, choice, keys};
 use narrows_topology::{LinkClass, RoutingKind, Topology};
 pub use narrows_units::Fraction;

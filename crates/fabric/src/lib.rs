@@ -55,9 +55,9 @@ pub mod timing;
 mod whole;
 
 pub use config::{
-    Acc, AccPolicy, Arbitration, Checks, ConfigError, Congestion, Dcqcn, Delivery, Derived, Ecn, FlowConfig, FlowControl, Forwarding,
-    Fraction, Hpcc, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig, NetworkKind, Nscc, PauseConfig, Queueing, Reliability, Sperc,
-    Swift, Turns,
+    Acc, AccPolicy, Arbitration, Checks, ConfigError, Congestion, Control, Controls, Dcqcn, Delivery, Derived, Ecn, FlowConfig,
+    FlowControl, Forwarding, Fraction, Hpcc, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig, NetworkKind, Nscc, PauseConfig,
+    Queueing, Reliability, Sperc, Swift, Turns,
 };
 pub use faults::{Fault, Probability};
 pub use flights::MAX_PAYLOAD;

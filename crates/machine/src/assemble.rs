@@ -3,7 +3,7 @@
 use crate::fault::{FaultError, FaultText};
 use crate::model::{self, Link, Links, Machine, MessageProtocol, NetworkKind, NicKind, Pscom, Reliability, Rendezvous};
 use narrows_fabric::{Arbitration, Derived, Fault, FlowControl, IntraNodeConfig, LinkConfig, NetworkConfig, Probability, Turns};
-use narrows_message::{Distribution, MessageConfig, MpcConfig, Protocol, PscomConfig, RailChoice, RailConfig, Rails, Registration};
+use narrows_message::{Distribution, MessageConfig, MpcConfig, Protocol, PscomConfig, RailConfig, Rails, Registration};
 use narrows_nic::{AnyConfig, ExanetConfig, MailboxConfig, TcpConfig, Transmit};
 use narrows_phy::{loss, mac, stages};
 use narrows_topology::TopologyError;
@@ -111,29 +111,16 @@ impl Machine {
             model::Delivery::Ordered => narrows_fabric::Delivery::Ordered,
             model::Delivery::Unordered => narrows_fabric::Delivery::Unordered,
         };
-        let congestion = self.congestion(self.network.congestion[0]);
+        let congestion = self.network.controls.of(self.network.congestion[0]);
         let ack = Bytes(ack.0.saturating_add(self.telemetry_bytes().0));
         Some(narrows_fabric::Reliability { window, room, flows, timeout, retries, ack, delivery, unordered, checks, congestion })
-    }
-
-    fn congestion(&self, which: model::Congestion) -> narrows_fabric::Congestion {
-        match which {
-            model::Congestion::None | model::Congestion::Pfc => narrows_fabric::Congestion::None,
-            model::Congestion::Throttle => narrows_fabric::Congestion::Throttle(self.network.throttle.rate),
-            model::Congestion::Acc => narrows_fabric::Congestion::Acc(self.network.acc),
-            model::Congestion::Dcqcn => narrows_fabric::Congestion::Dcqcn(self.network.dcqcn),
-            model::Congestion::Swift => narrows_fabric::Congestion::Swift(self.network.swift),
-            model::Congestion::Nscc => narrows_fabric::Congestion::Nscc(self.network.nscc),
-            model::Congestion::Hpcc => narrows_fabric::Congestion::Hpcc(self.network.hpcc),
-            model::Congestion::Sperc => narrows_fabric::Congestion::Sperc(self.network.sperc),
-        }
     }
 
     /// Those that differ from that of the first virtual network.
     fn congestion_of(&self) -> BTreeMap<u8, narrows_fabric::Congestion> {
         let [first, ..] = self.network.congestion;
         let all = (0..).zip(self.network.congestion);
-        all.filter(|&(_, own)| own != first).map(|(network, own)| (network, self.congestion(own))).collect()
+        all.filter(|&(_, own)| own != first).map(|(network, own)| (network, self.network.controls.of(own))).collect()
     }
 
     /// Of its links, on a rail or on all.
@@ -191,10 +178,7 @@ impl Machine {
                 let mailbox = MailboxConfig { rate: library.data_bandwidth, header_size: library.command_size };
                 AnyConfig::Mailbox(library, mailbox)
             }
-            NicKind::Tcp => {
-                let model::Tcp { message, segment, segment_time, rate } = self.nic.tcp;
-                AnyConfig::Tcp(library, TcpConfig { message, segment, segment_time, rate })
-            }
+            NicKind::Tcp => AnyConfig::Tcp(library, self.nic.tcp),
             NicKind::Exanet => {
                 let model::Exanet { interfaces: _, channels, short_limit, header, packetizer, mailbox, .. } = self.nic.exanet;
                 let model::Exanet { block, rdma_start, rdma_block, rdma_done, reduce_start, reduce_rate, .. } = self.nic.exanet;
@@ -246,7 +230,7 @@ impl Machine {
 
     /// What a core that runs TCP's stack takes, payload in a second.
     fn stack_rate(&self) -> ByteRate {
-        let model::Tcp { segment, segment_time, rate, .. } = self.nic.tcp;
+        let TcpConfig { segment, segment_time, rate, .. } = self.nic.tcp;
         let time = u128::from((segment_time + rate.time_for(segment)).as_ps().max(1));
         match self.nic.kind {
             NicKind::Tcp => ByteRate((u128::from(segment.0) * 1_000_000_000_000 / time) as u64),
@@ -291,9 +275,8 @@ impl Machine {
         let message = &self.message;
         let Pscom { buffer, receive_buffers, send_buffers, rendezvous, rendezvous_requests, fragment } = message.pscom;
         let (protocol, eager_limit, rendezvous) = match (message.protocol, message.rendezvous) {
-            (MessageProtocol::Openmpi, Rendezvous::Get) => (Protocol::Openmpi, message.eager_limit.get(), narrows_message::Rendezvous::Get),
-            (MessageProtocol::Openmpi, Rendezvous::Put) => (Protocol::Openmpi, message.eager_limit.get(), narrows_message::Rendezvous::Put),
-            (MessageProtocol::Exanet, _) => (Protocol::Exanet, message.eager_limit.get(), narrows_message::Rendezvous::Put),
+            (MessageProtocol::Openmpi, rendezvous) => (Protocol::Openmpi, message.eager_limit.get(), rendezvous),
+            (MessageProtocol::Exanet, _) => (Protocol::Exanet, message.eager_limit.get(), Rendezvous::Put),
             (MessageProtocol::Mpc, rendezvous) => {
                 let model::Mpc { minimum, distribution, fragment, rail, registration, registration_per_kib, registration_cache } =
                     message.mpc;
@@ -302,22 +285,14 @@ impl Machine {
                     model::Distribution::Even => Distribution::Even,
                     model::Distribution::Rates => Distribution::Rates,
                 };
-                let choice = match rail {
-                    model::RailChoice::RoundRobin => RailChoice::RoundRobin,
-                    model::RailChoice::LeastLoaded => RailChoice::LeastLoaded,
-                };
                 let registration = Registration { cost: registration, per_kib: registration_per_kib, cache: registration_cache.get() };
-                let mpc = MpcConfig { minimum: minimum.get(), distribution, choice, registration };
-                let way = match rendezvous {
-                    Rendezvous::Get => narrows_message::Rendezvous::Get,
-                    Rendezvous::Put => narrows_message::Rendezvous::Put,
-                };
-                (Protocol::Mpc(mpc), message.eager_limit.get(), way)
+                let mpc = MpcConfig { minimum: minimum.get(), distribution, choice: rail, registration };
+                (Protocol::Mpc(mpc), message.eager_limit.get(), rendezvous)
             }
             (MessageProtocol::Pscom, _) => {
                 let (buffer, fragment) = (buffer.get(), fragment.get());
                 let queues = PscomConfig { buffer, receive_buffers, send_buffers, rendezvous_requests, fragment };
-                (Protocol::Pscom(queues), rendezvous.get() - 1, narrows_message::Rendezvous::Put)
+                (Protocol::Pscom(queues), rendezvous.get() - 1, Rendezvous::Put)
             }
         };
         MessageConfig {

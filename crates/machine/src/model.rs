@@ -4,10 +4,11 @@ use crate::assemble::VIRTUAL_NETWORKS;
 use crate::host::HostPattern;
 use crate::ip::Ip;
 use crate::wiring::Topology;
-use narrows_fabric::{Acc, Dcqcn, FlowConfig, Fraction, Hpcc, LogGpConfig, Nscc, PauseConfig, Sperc, Swift};
+use narrows_fabric::{Control, Controls, FlowConfig, Fraction, LogGpConfig, PauseConfig};
 pub use narrows_fabric::{Forwarding, NetworkKind, Queueing};
 use narrows_keys::{Field, Key, Keys, Limits, Only, OrWord, Problem, Quantity, Value, choice, keys, number};
-use narrows_nic::NicConfig;
+pub use narrows_message::{GatewayChoice, RailChoice, Rendezvous};
+use narrows_nic::{NicConfig, TcpConfig};
 pub use narrows_topology::{Arrangement, RoutingKind};
 use narrows_units::{ByteRate, Bytes, NodeId, Power, Rail, SimTime};
 
@@ -310,7 +311,7 @@ pub struct Nic {
     /// Parameters that only ExaNeSt's has.
     pub exanet: Exanet,
     /// ... that only TCP has.
-    pub tcp: Tcp,
+    pub tcp: TcpConfig,
 }
 
 impl Keys for Nic {
@@ -325,22 +326,6 @@ impl Keys for Nic {
         self.config.list(section, list);
         self.exanet.list("nic.exanet", list);
         self.tcp.list("nic.tcp", list);
-    }
-}
-
-keys! {
-    /// `[nic.tcp]`: what the operating system's stack costs at each end.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Tcp {
-        /// At each end the core that runs the operating system's stack takes so long for a message: the system call,
-        /// the wake-up.
-        pub message: SimTime = "4500 ns", of TCP;
-        /// Messages are cut into segments, which the NIC cuts into packets.
-        pub segment: Bytes = "64 KiB", in Bytes(1).., of TCP;
-        /// ... for a segment.
-        pub segment_time: SimTime = "1 us", of TCP;
-        /// ... copies bytes at this rate.
-        pub rate: ByteRate = "5.7 GB/s", of TCP;
     }
 }
 
@@ -431,7 +416,7 @@ keys! {
         /// How fast ports send on a flow, where they number packets (`network.reliability.delivery`): as window and
         /// link let them (with PAUSE or without), at a fixed rate at most, or as a congestion control says; with a list
         /// each virtual network has its own ([congestion.md](congestion.md)).
-        pub congestion: [Congestion; VIRTUAL_NETWORKS as usize] = "none";
+        pub congestion: [Control; VIRTUAL_NETWORKS as usize] = "none";
         /// Links that lose, break, repeat or delay packets or are slow, switches that die, NICs that are reset
         /// (docs/faults.md), such as `"link=leaf0:7 loss=1e-4 from=1ms to=2ms"`; without `link` all of them. `--fault`
         /// says others in their place.
@@ -440,20 +425,8 @@ keys! {
         pub pfc: PauseConfig => "pfc";
         /// What ports do about packets that are lost.
         pub reliability: Reliability => "reliability";
-        /// Parameters of `acc`.
-        pub acc: Acc => "acc";
-        /// Parameters of `dcqcn`.
-        pub dcqcn: Dcqcn => "dcqcn";
-        /// Parameters of `swift`.
-        pub swift: Swift => "swift";
-        /// Parameters of `nscc`.
-        pub nscc: Nscc => "nscc";
-        /// Parameters of `hpcc`.
-        pub hpcc: Hpcc => "hpcc";
-        /// Parameters of `s-perc`.
-        pub sperc: Sperc => "sperc";
-        /// Parameters of `throttle`.
-        pub throttle: Throttle => "throttle";
+        /// Parameters of congestion controls.
+        pub controls: Controls => "";
         /// Parameters that only the flow network has.
         pub flow: FlowConfig => "flow";
         /// Parameters that only the LogGP network has.
@@ -568,15 +541,6 @@ impl<T: Quantity> SwitchOr<T> {
     /// Its value, where those between switches have this.
     pub(crate) fn or(self, switch: T) -> T {
         self.quantity().unwrap_or(switch)
-    }
-}
-
-keys! {
-    /// `[network.throttle]`
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Throttle {
-        /// With `throttle`: of a flow, headers included; packets that are sent again do not count.
-        pub rate: ByteRate = "100 Gbit/s";
     }
 }
 
@@ -818,7 +782,6 @@ choice! {
 }
 
 const EXANET: Only = Only::with("nic.kind", &["exanet"]);
-const TCP: Only = Only::with("nic.kind", &["tcp"]);
 
 choice! {
     /// What keeps buffers from running over.
@@ -855,29 +818,6 @@ choice! {
         Islip = "islip",
         /// The same by wavefronts.
         Wavefront = "wavefront",
-    }
-}
-choice! {
-    /// The congestion control of flows.
-    pub enum Congestion {
-        /// Flows send as fast as their window and the link let them.
-        None = "none",
-        /// The same, and PAUSE frames hold them up.
-        Pfc = "pfc",
-        /// Each at a fixed rate at most.
-        Throttle = "throttle",
-        /// At the max-min fair rates that links grant (ACC).
-        Acc = "acc",
-        /// Slower when the target sees marks.
-        Dcqcn = "dcqcn",
-        /// With a window that keeps delays at a target.
-        Swift = "swift",
-        /// With a window that follows delays and marks (Ultra Ethernet).
-        Nscc = "nscc",
-        /// With a window that follows what switches write into packets.
-        Hpcc = "hpcc",
-        /// At the max-min fair rates that links find with control packets.
-        Sperc = "s-perc",
     }
 }
 choice! {
@@ -931,24 +871,6 @@ choice! {
         Rates = "rates",
     }
 }
-choice! {
-    /// Which rail a message takes that is not cut.
-    pub enum RailChoice {
-        /// The next one.
-        RoundRobin = "round-robin",
-        /// That which would be through with it first.
-        LeastLoaded = "least-loaded",
-    }
-}
-choice! {
-    /// Which gateway a message takes.
-    pub enum GatewayChoice {
-        /// The two nodes say it.
-        Static = "static",
-        /// That with the fewest bytes of the process under way.
-        LeastLoaded = "least-loaded",
-    }
-}
 /// Those that have what `openmpi` has.
 const MATCHED: Only = Only::with("message.protocol", &["openmpi", "mpc", "exanet"]);
 /// Those whose rendezvous is a choice.
@@ -960,13 +882,3 @@ const PSCOM: Only = Only::with("message.protocol", &["pscom"]);
 const QUEUE_MAX: u32 = narrows_message::PscomConfig::QUEUE_MAX;
 /// Most nodes: keeps ordering keys of hosts and switches within the engine's 22 bits.
 pub(crate) const NODES_MAX: u32 = 1 << 20;
-
-choice! {
-    /// How long messages travel.
-    pub enum Rendezvous {
-        /// The receiver fetches.
-        Get = "get",
-        /// The receiver answers, then the sender puts.
-        Put = "put",
-    }
-}

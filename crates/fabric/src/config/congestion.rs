@@ -28,6 +28,67 @@ pub enum Congestion {
     Sperc(Sperc),
 }
 
+choice! {
+    /// The name of a [`Congestion`].
+    pub enum Control {
+        /// None.
+        None = "none",
+        /// The same, and PAUSE frames hold flows up.
+        Pfc = "pfc",
+        /// [`Congestion::Throttle`].
+        Throttle = "throttle",
+        /// [`Congestion::Acc`].
+        Acc = "acc",
+        /// [`Congestion::Dcqcn`].
+        Dcqcn = "dcqcn",
+        /// [`Congestion::Swift`].
+        Swift = "swift",
+        /// [`Congestion::Nscc`].
+        Nscc = "nscc",
+        /// [`Congestion::Hpcc`].
+        Hpcc = "hpcc",
+        /// [`Congestion::Sperc`].
+        Sperc = "s-perc",
+    }
+}
+
+keys! {
+    /// The numbers of all of them.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Controls {
+        /// Of `acc`.
+        pub acc: Acc => "acc";
+        /// Of `dcqcn`.
+        pub dcqcn: Dcqcn => "dcqcn";
+        /// Of `swift`.
+        pub swift: Swift => "swift";
+        /// Of `nscc`.
+        pub nscc: Nscc => "nscc";
+        /// Of `hpcc`.
+        pub hpcc: Hpcc => "hpcc";
+        /// Of `s-perc`.
+        pub sperc: Sperc => "sperc";
+        /// With `throttle`: of a flow, headers included; packets that are sent again do not count.
+        pub throttle: ByteRate = "100 Gbit/s", at "network.throttle.rate";
+    }
+}
+
+impl Controls {
+    /// One of them with its numbers.
+    pub fn of(&self, control: Control) -> Congestion {
+        match control {
+            Control::None | Control::Pfc => Congestion::None,
+            Control::Throttle => Congestion::Throttle(self.throttle),
+            Control::Acc => Congestion::Acc(self.acc),
+            Control::Dcqcn => Congestion::Dcqcn(self.dcqcn),
+            Control::Swift => Congestion::Swift(self.swift),
+            Control::Nscc => Congestion::Nscc(self.nscc),
+            Control::Hpcc => Congestion::Hpcc(self.hpcc),
+            Control::Sperc => Congestion::Sperc(self.sperc),
+        }
+    }
+}
+
 impl Congestion {
     /// Its control packets have a virtual network of their own, which comes before all others.
     pub fn has_control_packets(&self) -> bool {

@@ -2,11 +2,11 @@
 
 use crate::assemble::VIRTUAL_NETWORKS;
 use crate::fault::FaultText;
-use crate::model::{Congestion, Delivery, FlowControl, Machine, Marking, MessageProtocol, NicKind, Phy, Pscom, RoutingKind, Telemetry};
+use crate::model::{Delivery, FlowControl, Machine, Marking, MessageProtocol, NicKind, Phy, Pscom, RoutingKind, Telemetry};
 use crate::source::Layers;
 use crate::wiring::{Topology, TopologyKind};
 use crate::{FaultError, RulesError};
-use narrows_fabric::ConfigError;
+use narrows_fabric::{ConfigError, Control};
 use narrows_keys::{Diagnostic, Value, quantity, quoted};
 use narrows_topology::TopologyError;
 use narrows_units::{Bytes, NodeId};
@@ -157,25 +157,25 @@ pub(super) fn check_network(machine: &Machine, layers: &Scope<'_>, errors: &mut 
 
 /// What congestion controls need of ports and switches.
 fn congestion(machine: &Machine, layers: &Scope<'_>, errors: &mut Vec<Diagnostic>) {
-    let any = |of: &[Congestion]| machine.network.congestion.iter().find(|congestion| of.contains(congestion));
+    let any = |of: &[Control]| machine.network.congestion.iter().find(|congestion| of.contains(congestion));
     let path = "network.congestion";
-    if any(&[Congestion::Pfc]).is_some() && machine.network.flow_control != FlowControl::Pfc {
+    if any(&[Control::Pfc]).is_some() && machine.network.flow_control != FlowControl::Pfc {
         let message = "PAUSE alone, and this network's flow control is credits (network.flow_control)";
         let help = "set network.flow_control = \"pfc\", or network.congestion = \"none\"";
         errors.push(layers.at(path, message).help(help));
     }
-    let of_flows = |congestion: &&Congestion| ![Congestion::None, Congestion::Pfc].contains(congestion);
+    let of_flows = |congestion: &&Control| ![Control::None, Control::Pfc].contains(congestion);
     if machine.network.congestion.iter().find(of_flows).is_some() && machine.network.reliability.delivery == Delivery::None {
         let help = "set network.reliability.delivery = \"ordered\", or \"unordered\"";
         errors.push(layers.at(path, "a congestion control of flows, and ports have none").label("expected \"none\"").help(help));
     }
-    if let Some(control) = any(&[Congestion::Dcqcn, Congestion::Nscc])
+    if let Some(control) = any(&[Control::Dcqcn, Control::Nscc])
         && machine.switch.marking == Marking::None
     {
         let message = format!("{} needs marks, and switches give none (switch.marking)", control.name());
         errors.push(layers.at(path, message).help("set switch.marking = \"ecn\""));
     }
-    if any(&[Congestion::Hpcc]).is_some() && machine.switch.telemetry == Telemetry::None {
+    if any(&[Control::Hpcc]).is_some() && machine.switch.telemetry == Telemetry::None {
         let message = "hpcc needs telemetry, and switches write none (switch.telemetry)";
         errors.push(layers.at(path, message).help("set switch.telemetry = \"int\""));
     }
