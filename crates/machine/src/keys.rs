@@ -20,8 +20,20 @@ pub(crate) struct Draft {
 }
 
 /// Keys of earlier versions, and what a file says today.
-pub(crate) const FORMER: &[(&str, &str)] =
-    &[("nic.max_war_ordered_size", "delete the line: writes after reads are never ordered, as on BXI")];
+pub(crate) const FORMER: &[(&str, &str)] = &[
+    ("nic.max_war_ordered_size", "delete the line: writes after reads are never ordered, as on BXI"),
+    ("nic.max_entries", "expected nic.limits.max_entries"),
+    ("nic.max_unexpected_headers", "expected nic.limits.max_unexpected_headers"),
+    ("nic.max_mds", "expected nic.limits.max_mds"),
+    ("nic.max_cts", "expected nic.limits.max_cts"),
+    ("nic.max_eqs", "expected nic.limits.max_eqs"),
+    ("nic.max_iovecs", "expected nic.limits.max_iovecs"),
+    ("nic.max_list_size", "expected nic.limits.max_list_size"),
+    ("nic.max_triggered_ops", "expected nic.limits.max_triggered_ops"),
+    ("nic.max_atomic_size", "expected nic.limits.max_atomic_size"),
+    ("nic.max_fetch_atomic_size", "expected nic.limits.max_fetch_atomic_size"),
+    ("nic.max_waw_ordered_size", "expected nic.limits.max_waw_ordered_size"),
+];
 
 /// Most rails.
 const RAILS_MAX: u32 = narrows_message::Rails::MAX as u32;

@@ -101,7 +101,7 @@ keys! {
         /// Acknowledgements load neither NIC nor network: fewer events, less exact.
         pub quick_ack: bool = false, of MATCHING;
         /// What a network interface of a process may have.
-        pub limits: NiLimits => "";
+        pub limits: NiLimits => "limits";
         /// Commands and events share the bandwidth of PCIe, or only have its latency.
         pub pcie_detail: PcieDetail = "full", at "nic.pcie.detail", of MATCHING;
     }
