@@ -6,20 +6,24 @@ use crate::faults::Fault;
 use crate::{Congestion, Ecn};
 pub use check::ConfigError;
 pub(crate) use check::Routings;
+use narrows_keys::{OrWord, Quantity, choice, keys};
 use narrows_topology::{LinkClass, RoutingKind, Topology};
+pub use narrows_units::Fraction;
 use narrows_units::{ByteRate, Bytes, SimTime};
 use std::collections::BTreeMap;
 
-/// Which network. All three take the same configuration.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum NetworkKind {
-    /// Packets, buffers, credits.
-    #[default]
-    Packet,
-    /// Max-min fair sharing.
-    Flow,
-    /// Latency and gaps, no contention inside.
-    LogGp,
+choice! {
+    /// Which network. All three take the same configuration.
+    #[derive(Hash, Default)]
+    pub enum NetworkKind {
+        /// Packets, buffers, credits.
+        #[default]
+        Packet = "packet",
+        /// Max-min fair sharing.
+        Flow = "flow",
+        /// Latency and gaps, no contention inside.
+        LogGp = "loggp",
+    }
 }
 
 /// A kind of link, each direction.
@@ -70,24 +74,28 @@ pub enum Arbitration {
     Wavefront,
 }
 
-/// When a switch begins to send a packet on.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Forwarding {
-    /// As soon as its header is there.
-    #[default]
-    CutThrough,
-    /// When all of it is there.
-    StoreAndForward,
+choice! {
+    /// When a switch begins to send a packet on.
+    #[derive(Hash, Default)]
+    pub enum Forwarding {
+        /// As soon as its header is there.
+        #[default]
+        CutThrough = "cut-through",
+        /// When all of it is there.
+        StoreAndForward = "store-and-forward",
+    }
 }
 
-/// What waits behind what in an input buffer.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Queueing {
-    /// Packets for different outputs do not wait for each other.
-    #[default]
-    VirtualOutput,
-    /// First in, first out, per virtual channel.
-    Fifo,
+choice! {
+    /// What waits behind what in an input buffer.
+    #[derive(Hash, Default)]
+    pub enum Queueing {
+        /// Packets for different outputs do not wait for each other.
+        #[default]
+        VirtualOutput = "voq",
+        /// First in, first out, per virtual channel.
+        Fifo = "fifo",
+    }
 }
 
 /// What keeps buffers from running over.
@@ -100,36 +108,31 @@ pub enum FlowControl {
     Pause(PauseConfig),
 }
 
-/// Priority flow control (IEEE 802.1Qbb).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PauseConfig {
-    /// A lane that holds this much is paused. [`Derived::FromPath`]: the buffer less the headroom that nothing is lost
-    /// with.
-    pub xoff: Derived<Bytes>,
-    /// A paused lane that holds no more than this may go on. [`Derived::FromPath`]: two packets below `xoff`.
-    pub xon: Derived<Bytes>,
-    /// What a pause frame is worth, in 512 bit times of the link.
-    pub quanta: u32,
-    /// A pause frame on the wire.
-    pub frame: Bytes,
-    /// From the arrival of a pause frame to its effect.
-    pub response: SimTime,
-    /// The NIC of the source sends a lost packet again after this time.
-    pub resend_after: SimTime,
+keys! {
+    /// Priority flow control (IEEE 802.1Qbb).
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct PauseConfig {
+        /// A virtual channel that holds this much is paused; `0 B`: `network.buffer` less the headroom that nothing is
+        /// lost with.
+        pub xoff: Bytes = "0 B";
+        /// It may go on at this much; `0 B`: two packets below `xoff`.
+        pub xon: Bytes = "0 B";
+        /// What a pause frame is worth, in 512 bit times of the link; repeated at half of it.
+        pub quanta: u32 = 65535, in 1..=65535;
+        /// A pause frame on the wire, with preamble and gap.
+        pub frame: Bytes = "84 B", in Bytes(1)..;
+        /// From the arrival of a pause frame to its effect.
+        pub response: SimTime = "0 ns";
+        /// The NIC sends a lost packet again after this time.
+        pub resend_after: SimTime = "50 us", in SimTime(1)..;
+    }
 }
 
 impl Default for PauseConfig {
     /// Fact sheet 4.1: the longest pause, a frame of 64 B and 20 B of preamble and gap. The time until a resend is our
     /// choice, about ten round trips.
     fn default() -> Self {
-        PauseConfig {
-            xoff: Derived::FromPath,
-            xon: Derived::FromPath,
-            quanta: 65535,
-            frame: Bytes(84),
-            response: SimTime::ZERO,
-            resend_after: SimTime::from_us(50),
-        }
+        narrows_keys::Keys::defaults()
     }
 }
 
@@ -203,23 +206,38 @@ pub enum Derived<T> {
     Fixed(T),
 }
 
-/// LogGP (Alexandrov, Ionescu, Schauser, Scheiman, SPAA 1995), without `o`, which belongs to the NIC and the software.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct LogGpConfig {
-    /// `L`: from the injection to the header at the target.
-    pub latency: Derived<SimTime>,
-    /// `g`: least time between two messages of a NIC, at the sender and at the receiver.
-    pub gap: SimTime,
-    /// `1 / G`: payload bytes per second of a message.
-    pub rate: Derived<ByteRate>,
+impl<T: Quantity> OrWord for Derived<T> {
+    type Quantity = T;
+    const WORD: &'static str = "path";
+    fn of(quantity: Option<T>) -> Self {
+        quantity.map_or(Derived::FromPath, Derived::Fixed)
+    }
+    fn quantity(&self) -> Option<T> {
+        if let Derived::Fixed(value) = self { Some(*value) } else { None }
+    }
 }
 
-/// The flow network's own parameter.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FlowConfig {
-    /// Messages up to this size skip the solver: they take the latency of the path and their own time at its narrowest
-    /// stage, and queue for the NICs at both ends behind each other alone. At least a packet (`mtu`) is taken.
-    pub direct_up_to: Bytes,
+keys! {
+    /// LogGP (Alexandrov, Ionescu, Schauser, Scheiman, SPAA 1995), without `o`, which belongs to the NIC and the
+    /// software.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct LogGpConfig {
+        /// L: a time for all pairs, or the sum over the path.
+        pub latency: Derived<SimTime> = "path";
+        /// g: least time between two messages of a NIC.
+        pub gap: SimTime;
+        /// 1/G: a bandwidth for all pairs, or the narrowest stage of the path.
+        pub rate: Derived<ByteRate> = "path", at "bandwidth";
+    }
+}
+
+keys! {
+    /// The flow network's own parameter.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct FlowConfig {
+        /// Messages up to here, and up to one packet in any case, share no links.
+        pub direct_up_to: Bytes = "0 B", at "direct_limit";
+    }
 }
 
 impl Default for FlowConfig {
@@ -429,12 +447,12 @@ impl NetworkConfig {
     /// `xoff` and `xon`.
     pub fn pause_thresholds(&self, pause: &PauseConfig, topology: &Topology) -> (Bytes, Bytes) {
         let xoff = match pause.xoff {
-            Derived::Fixed(xoff) => xoff,
-            Derived::FromPath => Bytes(self.buffer_per_channel.0.saturating_sub(self.headroom(pause, topology).0)),
+            Bytes(1..) => pause.xoff,
+            Bytes(0) => Bytes(self.buffer_per_channel.0.saturating_sub(self.headroom(pause, topology).0)),
         };
         let xon = match pause.xon {
-            Derived::Fixed(xon) => xon,
-            Derived::FromPath => Bytes(xoff.0.saturating_sub(2 * self.packet().0).max(1)),
+            Bytes(1..) => pause.xon,
+            Bytes(0) => Bytes(xoff.0.saturating_sub(2 * self.packet().0).max(1)),
         };
         (xoff, xon)
     }

@@ -56,8 +56,8 @@ pub mod timing;
 mod whole;
 
 pub use config::{
-    Arbitration, Checks, ConfigError, Delivery, Derived, FlowConfig, FlowControl, Forwarding, IntraNodeConfig, LinkConfig, LogGpConfig,
-    NetworkConfig, NetworkKind, PauseConfig, Queueing, Reliability, Turns,
+    Arbitration, Checks, ConfigError, Delivery, Derived, FlowConfig, FlowControl, Forwarding, Fraction, IntraNodeConfig, LinkConfig,
+    LogGpConfig, NetworkConfig, NetworkKind, PauseConfig, Queueing, Reliability, Turns,
 };
 pub use congestion::*;
 pub use faults::{Fault, Probability};

@@ -1,14 +1,9 @@
 //! The resolved machine as the configurations of the models.
 
 use crate::fault::{FaultError, FaultText};
-use crate::model::{
-    self, Link, Machine, MessageProtocol, NetworkKind, NicConstants, NicKind, PathOr, Pscom, Reliability, Rendezvous, SwitchOr,
-};
-use narrows_fabric::{
-    Arbitration, Derived, Fault, FlowConfig, FlowControl, Forwarding, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig, PauseConfig,
-    Probability, Queueing, Turns,
-};
-use narrows_message::{Distribution, MessageConfig, MpcConfig, Protocol, PscomConfig, RailChoice, RailConfig, Rails, Registration};
+use crate::model::{self, Link, Links, Machine, MessageProtocol, NetworkKind, NicKind, Pscom, Reliability, Rendezvous};
+use narrows_fabric::{Arbitration, Derived, Fault, FlowControl, IntraNodeConfig, LinkConfig, NetworkConfig, Probability, Turns};
+use narrows_message::{Distribution, MessageConfig, MpcConfig, Protocol, PscomConfig, RailConfig, Rails, Registration};
 use narrows_nic::{AnyConfig, ExanetConfig, MailboxConfig, TcpConfig, Transmit};
 use narrows_phy::{loss, mac, stages};
 use narrows_topology::TopologyError;
@@ -37,44 +32,31 @@ impl Machine {
     /// Of one rail: with its own faults alone.
     pub fn network_config_on(&self, rail: Option<Rail>, seed: u64) -> NetworkConfig {
         let network = &self.network;
-        let pfc = &network.pfc;
         let weights = self.switch.weights.iter().map(|&weight| u16::try_from(weight).unwrap_or(u16::MAX)).collect();
         let phy = Coding::of(self);
         let coded = |link: LinkConfig| phy.map_or(link, |phy| phy.link(link));
-        let link = |link: &Link| coded(LinkConfig { rate: link.bandwidth, latency: link.latency });
+        let link = |link: Link| coded(LinkConfig { rate: link.bandwidth, latency: link.latency });
+        let Links { host, switch, global, .. } = self.link;
         NetworkConfig {
-            kind: match network.kind {
-                NetworkKind::Packet => narrows_fabric::NetworkKind::Packet,
-                NetworkKind::Flow => narrows_fabric::NetworkKind::Flow,
-                NetworkKind::LogGp => narrows_fabric::NetworkKind::LogGp,
-            },
-            host_link: link(&self.link.host),
-            switch_link: link(&self.link.switch),
-            global_link: coded(LinkConfig {
-                rate: match self.link.global.bandwidth {
-                    SwitchOr::Switch => self.link.switch.bandwidth,
-                    SwitchOr::Own(rate) => rate,
-                },
-                latency: match self.link.global.latency {
-                    SwitchOr::Switch => self.link.switch.latency,
-                    SwitchOr::Own(latency) => latency,
-                },
-            }),
+            kind: network.kind,
+            host_link: link(host),
+            switch_link: link(switch),
+            global_link: link(Link { bandwidth: global.bandwidth.or(switch.bandwidth), latency: global.latency.or(switch.latency) }),
             switch_latency: self.switch.latency,
-            turns: Turns { entry: self.link.global.entry, change: self.link.global.change },
-            pcie_rate: self.nic.data_bandwidth,
+            turns: Turns { entry: global.entry, change: global.change },
+            pcie_rate: self.nic.config.data_bandwidth,
             pcie_packet: match self.nic.kind {
                 // A cell, or a packet of a segment, leaves when all of it has been read.
                 NicKind::Exanet | NicKind::Tcp => network.mtu,
                 // A NIC without DMA has none.
-                _ => self.nic.dma_first_packet.max(Bytes(1)),
+                _ => self.nic.config.dma_first_packet.max(Bytes(1)),
             },
             mtu: network.mtu,
             header: Bytes(network.header.0.saturating_add(phy.map_or(0, |phy| phy.around)).saturating_add(self.telemetry_bytes().0)),
             virtual_networks: VIRTUAL_NETWORKS,
             virtual_channels: u8::try_from(network.virtual_channels).expect("at most 16 come out of a file"),
             buffer_per_channel: network.buffer,
-            packet_gap: SimTime(1_000_000_000_000u64.checked_div(u64::from(self.nic.packet_rate)).unwrap_or(0)),
+            packet_gap: SimTime(1_000_000_000_000u64.checked_div(u64::from(self.nic.config.packet_rate)).unwrap_or(0)),
             read_window: network.read_window,
             in_order: self.nic.portals().transmit != Transmit::Interleaved,
             routing: network.routing,
@@ -88,29 +70,16 @@ impl Machine {
                 model::Arbitration::Wavefront => Arbitration::Wavefront,
             },
             strict_priority: self.switch.strict_priority.iter().fold(0, |set, &network| set | 1 << network.min(15)),
-            forwarding: match self.switch.forwarding {
-                model::Forwarding::CutThrough => Forwarding::CutThrough,
-                model::Forwarding::StoreAndForward => Forwarding::StoreAndForward,
-            },
-            queueing: match self.switch.queueing {
-                model::Queueing::VirtualOutput => Queueing::VirtualOutput,
-                model::Queueing::Fifo => Queueing::Fifo,
-            },
+            forwarding: self.switch.forwarding,
+            queueing: self.switch.queueing,
             speedup: self.switch.speedup,
             flow_control: match network.flow_control {
                 model::FlowControl::Credits => FlowControl::Credits,
-                model::FlowControl::Pfc => FlowControl::Pause(PauseConfig {
-                    xoff: if pfc.xoff.0 > 0 { Derived::Fixed(pfc.xoff) } else { Derived::FromPath },
-                    xon: if pfc.xon.0 > 0 { Derived::Fixed(pfc.xon) } else { Derived::FromPath },
-                    quanta: pfc.quanta,
-                    frame: pfc.frame,
-                    response: pfc.response,
-                    resend_after: pfc.resend_after,
-                }),
+                model::FlowControl::Pfc => FlowControl::Pause(network.pfc),
             },
             intra_node: IntraNodeConfig { latency: self.intra.latency, rate: self.intra.bandwidth },
-            loggp: LogGpConfig { latency: derived(network.loggp.latency), gap: network.loggp.gap, rate: derived(network.loggp.bandwidth) },
-            flow: FlowConfig { direct_up_to: network.flow.direct_limit },
+            loggp: network.loggp,
+            flow: network.flow,
             ecn: (self.switch.marking == model::Marking::Ecn).then_some(narrows_fabric::Ecn {
                 min: self.switch.mark_min,
                 max: self.switch.mark_max,
@@ -202,17 +171,15 @@ impl Machine {
 
     /// For the NICs.
     pub fn nic_config(&self) -> AnyConfig {
-        match &self.nic.constants {
-            NicConstants::Portals(config) => AnyConfig::Portals(config.clone()),
-            NicConstants::Mailbox(library) => {
-                let mailbox = MailboxConfig { rate: self.nic.data_bandwidth, header_size: library.command_size };
-                AnyConfig::Mailbox(library.clone(), mailbox)
+        let library = self.nic.config.clone();
+        match self.nic.kind {
+            NicKind::BxiV2 | NicKind::BxiV3 | NicKind::IbHca => AnyConfig::Portals(library),
+            NicKind::Mailbox => {
+                let mailbox = MailboxConfig { rate: library.data_bandwidth, header_size: library.command_size };
+                AnyConfig::Mailbox(library, mailbox)
             }
-            NicConstants::Tcp(library) => {
-                let model::Tcp { message, segment, segment_time, rate } = self.nic.tcp;
-                AnyConfig::Tcp(library.clone(), TcpConfig { message, segment, segment_time, rate })
-            }
-            NicConstants::Exanet(library) => {
+            NicKind::Tcp => AnyConfig::Tcp(library, self.nic.tcp),
+            NicKind::Exanet => {
                 let model::Exanet { interfaces: _, channels, short_limit, header, packetizer, mailbox, .. } = self.nic.exanet;
                 let model::Exanet { block, rdma_start, rdma_block, rdma_done, reduce_start, reduce_rate, .. } = self.nic.exanet;
                 let model::Exanet { mailbox_room, resend, timeout, rdma_channels, page_faults, fault_time, .. } = self.nic.exanet;
@@ -237,7 +204,7 @@ impl Machine {
                     fault_time,
                     domains,
                 };
-                AnyConfig::Exanet(library.clone(), exanet)
+                AnyConfig::Exanet(library, exanet)
             }
         }
     }
@@ -263,7 +230,7 @@ impl Machine {
 
     /// What a core that runs TCP's stack takes, payload in a second.
     fn stack_rate(&self) -> ByteRate {
-        let model::Tcp { segment, segment_time, rate, .. } = self.nic.tcp;
+        let TcpConfig { segment, segment_time, rate, .. } = self.nic.tcp;
         let time = u128::from((segment_time + rate.time_for(segment)).as_ps().max(1));
         match self.nic.kind {
             NicKind::Tcp => ByteRate((u128::from(segment.0) * 1_000_000_000_000 / time) as u64),
@@ -279,9 +246,9 @@ impl Machine {
         let Link { bandwidth: rate, latency } = self.link.host;
         let cable = Coding::of(self).map_or(rate, |phy| phy.link(LinkConfig { rate, latency }).rate);
         let payload = (u128::from(cable.0) * u128::from(mtu) / wire) as u64;
-        match (self.network.kind, self.network.loggp.bandwidth) {
-            (NetworkKind::LogGp, PathOr::Fixed(rate)) => rate,
-            _ => self.nic.data_bandwidth.min(ByteRate(payload)).min(self.stack_rate()),
+        match (self.network.kind, self.network.loggp.rate) {
+            (NetworkKind::LogGp, Derived::Fixed(rate)) => rate,
+            _ => self.nic.config.data_bandwidth.min(ByteRate(payload)).min(self.stack_rate()),
         }
     }
 
@@ -308,9 +275,8 @@ impl Machine {
         let message = &self.message;
         let Pscom { buffer, receive_buffers, send_buffers, rendezvous, rendezvous_requests, fragment } = message.pscom;
         let (protocol, eager_limit, rendezvous) = match (message.protocol, message.rendezvous) {
-            (MessageProtocol::Openmpi, Rendezvous::Get) => (Protocol::Openmpi, message.eager_limit.get(), narrows_message::Rendezvous::Get),
-            (MessageProtocol::Openmpi, Rendezvous::Put) => (Protocol::Openmpi, message.eager_limit.get(), narrows_message::Rendezvous::Put),
-            (MessageProtocol::Exanet, _) => (Protocol::Exanet, message.eager_limit.get(), narrows_message::Rendezvous::Put),
+            (MessageProtocol::Openmpi, rendezvous) => (Protocol::Openmpi, message.eager_limit.get(), rendezvous),
+            (MessageProtocol::Exanet, _) => (Protocol::Exanet, message.eager_limit.get(), Rendezvous::Put),
             (MessageProtocol::Mpc, rendezvous) => {
                 let model::Mpc { minimum, distribution, fragment, rail, registration, registration_per_kib, registration_cache } =
                     message.mpc;
@@ -319,22 +285,14 @@ impl Machine {
                     model::Distribution::Even => Distribution::Even,
                     model::Distribution::Rates => Distribution::Rates,
                 };
-                let choice = match rail {
-                    model::RailChoice::RoundRobin => RailChoice::RoundRobin,
-                    model::RailChoice::LeastLoaded => RailChoice::LeastLoaded,
-                };
                 let registration = Registration { cost: registration, per_kib: registration_per_kib, cache: registration_cache.get() };
-                let mpc = MpcConfig { minimum: minimum.get(), distribution, choice, registration };
-                let way = match rendezvous {
-                    Rendezvous::Get => narrows_message::Rendezvous::Get,
-                    Rendezvous::Put => narrows_message::Rendezvous::Put,
-                };
-                (Protocol::Mpc(mpc), message.eager_limit.get(), way)
+                let mpc = MpcConfig { minimum: minimum.get(), distribution, choice: rail, registration };
+                (Protocol::Mpc(mpc), message.eager_limit.get(), rendezvous)
             }
             (MessageProtocol::Pscom, _) => {
                 let (buffer, fragment) = (buffer.get(), fragment.get());
                 let queues = PscomConfig { buffer, receive_buffers, send_buffers, rendezvous_requests, fragment };
-                (Protocol::Pscom(queues), rendezvous.get() - 1, narrows_message::Rendezvous::Put)
+                (Protocol::Pscom(queues), rendezvous.get() - 1, Rendezvous::Put)
             }
         };
         MessageConfig {
@@ -348,13 +306,6 @@ impl Machine {
             overflow_blocks: message.overflow_blocks.max(1),
             max_portals_message: message.max_portals_message.get(),
         }
-    }
-}
-
-fn derived<T>(value: PathOr<T>) -> Derived<T> {
-    match value {
-        PathOr::Path => Derived::FromPath,
-        PathOr::Fixed(value) => Derived::Fixed(value),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Modules, and the gateways between them.
 
 use crate::fault::FaultText;
-use crate::model::{GatewayChoice, Gateways, Machine, MessageProtocol, Node};
+use crate::model::{Gateways, Machine, MessageProtocol, Node};
 use crate::{FaultError, NodeId};
 use narrows_message::{Bridging, GatewayPlace, Module};
 use narrows_portals::ProcessId;
@@ -53,21 +53,7 @@ impl Machine {
             Ok(Module { name: self.fabric_of(home), rails })
         };
         let modules = modules.into_iter().map(module).collect::<Result<_, String>>()?;
-        let bridging = Bridging {
-            modules,
-            homes,
-            gateways,
-            fragment: fragment.get(),
-            buffers,
-            choice: match choice {
-                GatewayChoice::Static => narrows_message::GatewayChoice::Static,
-                GatewayChoice::LeastLoaded => narrows_message::GatewayChoice::LeastLoaded,
-            },
-            cost,
-            per_kib,
-            deaths,
-            detection,
-        };
+        let bridging = Bridging { modules, homes, gateways, fragment: fragment.get(), buffers, choice, cost, per_kib, deaths, detection };
         if let Some((one, other)) = bridging.cut(|_| true) {
             let of = |rail: Rail| {
                 nodes.iter().find(|node| bridging.homes[node.index()] == rail).map_or_else(String::new, |&node| self.host_name(node))

@@ -1,5 +1,6 @@
 //! Host names of the simulated machine: one pattern, such as `node{:03}`.
 
+use narrows_keys::{Field, Limits, Problem, Value};
 use std::fmt;
 use std::str::FromStr;
 
@@ -93,6 +94,27 @@ impl fmt::Display for HostPattern {
             0 => write!(f, "{}{{}}{}", self.prefix, self.suffix),
             width => write!(f, "{}{{:0{width}}}{}", self.prefix, self.suffix),
         }
+    }
+}
+
+impl Field for HostPattern {
+    fn blank() -> HostPattern {
+        HostPattern { prefix: String::new(), width: 0, suffix: String::new() }
+    }
+    fn expected(&self, _: Limits) -> String {
+        "expected a host name with a place for the node index, such as \"node{:03}\"".to_owned()
+    }
+    fn reference(&self, _: Limits) -> String {
+        "host name pattern".to_owned()
+    }
+    fn set(&mut self, value: &Value, limits: Limits) -> Result<(), Problem> {
+        let label = self.expected(limits);
+        let Value::Text(text) = value else { return Err(Problem::found(value, label)) };
+        *self = text.parse().map_err(|error: HostPatternError| Problem::new(error.to_string(), label))?;
+        Ok(())
+    }
+    fn get(&self) -> Value {
+        Value::Text(self.to_string())
     }
 }
 

@@ -4,12 +4,10 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `keys` | the table of every key: field, limits, default, meaning |
+//! | `keys` | the table of every key, put together from the configurations that have them (`narrows_keys`) |
 //! | `source` | TOML to values with places; the file, `--set` and `--nodes` as layers |
 //! | `resolve` | layers to one [`Machine`], checked as a whole |
-//! | `diagnostic` | what is wrong, where, and what was expected |
 //! | `model` | [`Machine`] and its parts |
-//! | `congestion` | congestion controls: names and keys |
 //! | `wiring` | the rules of `[topology]`: names, keys, room, graphs |
 //! | `write` | [`Machine::to_toml`], [`Machine::to_json`] |
 //! | `presets` | the machines inside the binary (`machines/*.toml`) |
@@ -39,18 +37,14 @@
 
 mod assemble;
 mod collectives;
-mod diagnostic;
 mod fault;
 mod gateways;
 mod host;
 mod ip;
 mod keys;
-#[macro_use]
 mod model;
-mod congestion;
 mod placement;
 mod presets;
-mod quantity;
 pub mod reference;
 mod resolve;
 mod source;
@@ -58,15 +52,15 @@ mod wiring;
 mod write;
 
 pub use collectives::{RulesError, collectives_table};
-pub use diagnostic::Diagnostic;
 pub use fault::FaultError;
 pub use host::{HostPattern, HostPatternError};
 pub use ip::{Gateway, Ip, Receiver, Tunnel};
 pub use model::{
-    Arrangement, Distribution, Exanet, Fabric, Failed, Flow, GatewayChoice, Gateways, GlobalLink, Group, Link, Links, LogGp, Machine,
-    Message, MessageProtocol, Mpc, Network, NetworkKind, NetworkPower, Nic, NicConstants, NicKind, Node, NodePower, PathOr, Phy, Plane,
-    Pscom, RailChoice, Rendezvous, RoutingKind, Software, Speed, Switch, SwitchOr, System,
+    Arrangement, Distribution, Exanet, Fabric, Failed, GatewayChoice, Gateways, GlobalLink, Group, Link, Links, Machine, Message,
+    MessageProtocol, Mpc, Network, NetworkKind, NetworkPower, Nic, NicKind, Node, NodePower, Phy, Plane, Pscom, RailChoice, Rendezvous,
+    RoutingKind, Software, Speed, Switch, SwitchOr, System,
 };
+pub use narrows_keys::Diagnostic;
 pub use narrows_units::NodeId;
 pub use placement::{Placement, PlacementError, fill, placement};
 pub use presets::{PRESETS, Preset, preset};
@@ -169,7 +163,7 @@ impl Machine {
         {
             return Err(MachineError::Unknown {
                 name: name_or_path.to_owned(),
-                nearest: diagnostic::nearest(name_or_path, PRESETS.iter().map(|preset| preset.name)),
+                nearest: narrows_keys::nearest(name_or_path, PRESETS.iter().map(|preset| preset.name)),
                 known: PRESETS.iter().map(|preset| preset.name).collect::<Vec<_>>().join(", "),
             });
         }

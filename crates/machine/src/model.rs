@@ -1,13 +1,14 @@
 //! The resolved machine: plain structs, nothing optional. Units live in the types.
 
 use crate::assemble::VIRTUAL_NETWORKS;
-use crate::congestion::{Congestion, Controls};
 use crate::host::HostPattern;
 use crate::ip::Ip;
 use crate::wiring::Topology;
-
-use narrows_fabric::Fraction;
-use narrows_nic::{NicConfig, PcieDetail, Transmit};
+use narrows_fabric::{Control, Controls, FlowConfig, Fraction, LogGpConfig, PauseConfig};
+pub use narrows_fabric::{Forwarding, NetworkKind, Queueing};
+use narrows_keys::{Field, Key, Keys, Limits, Only, OrWord, Problem, Quantity, Value, choice, keys, number};
+pub use narrows_message::{GatewayChoice, RailChoice, Rendezvous};
+use narrows_nic::{NicConfig, TcpConfig};
 pub use narrows_topology::{Arrangement, RoutingKind};
 use narrows_units::{ByteRate, Bytes, NodeId, Power, Rail, SimTime};
 
@@ -185,51 +186,57 @@ pub struct Group {
     pub node: Node,
 }
 
-/// `[node]`, `[software]` and the node's part of `[power]`: nodes that are alike.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
-    /// How many there are.
-    pub count: u32,
-    /// Cores of one: the most ranks that it takes.
-    pub cores: u32,
-    /// Of a core.
-    pub speed: Speed,
-    /// Networks that they join; empty: all.
-    pub fabrics: Vec<String>,
-    /// Networks between which they are gateways; empty: they are none.
-    pub gateway: Vec<String>,
-    /// Memory of one.
-    pub memory: Bytes,
-    /// Host names by node index.
-    pub host_name: HostPattern,
-    /// Costs of the MPI software on a core.
-    pub software: Software,
-    /// What they take.
-    pub power: NodePower,
+keys! {
+    /// `[node]`, `[software]` and the node's part of `[power]`: nodes that are alike.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Node {
+        /// Number of nodes; `--nodes` overrides it.
+        pub count: u32, in 1..=NODES_MAX;
+        /// Cores of a node: the most ranks that it takes.
+        pub cores: u32, in 1..=1 << 16;
+        /// How many times as fast a core computes as the one on which computing time was measured.
+        pub speed: Speed = 1;
+        /// The networks that a node joins, of `machine.fabrics`; none: all of them.
+        pub fabrics: Vec<String> = [];
+        /// The networks between which a node passes messages on (docs/gateways.md); none: it is no gateway.
+        pub gateway: Vec<String> = [];
+        /// Memory of a node.
+        pub memory: Bytes, in Bytes(1)..;
+        /// Host names: `{}` is the node index, `{:03}` with three digits.
+        pub host_name: HostPattern = "node{:03}";
+        /// Costs of the MPI software on a core.
+        pub software: Software => ".software";
+        /// What they take.
+        pub power: NodePower => ".power";
+    }
 }
 
-/// `[power]`: a node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NodePower {
-    /// Whatever it does.
-    pub node: Power,
-    /// More for a core that computes.
-    pub core: Power,
-    /// More for a core whose rank is in MPI.
-    pub waiting: Power,
-    /// More for an accelerator that computes.
-    pub accelerator: Power,
+keys! {
+    /// `[power]`: a node.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct NodePower {
+        /// A node with ranks, whatever it does (docs/power.md).
+        pub node: Power = "0 W";
+        /// More for a core while its rank computes.
+        pub core: Power = "0 W";
+        /// More for a core while its rank is in MPI, where libraries poll.
+        pub waiting: Power = "0 W";
+        /// More for an accelerator: while a rank of a replay computes beside its core.
+        pub accelerator: Power = "0 W";
+    }
 }
 
-/// `[power]`: a network, whatever it does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NetworkPower {
-    /// A NIC.
-    pub nic: Power,
-    /// A switch.
-    pub switch: Power,
-    /// A cable, with both of its ends.
-    pub cable: Power,
+keys! {
+    /// `[power]`: a network, whatever it does.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct NetworkPower {
+        /// A NIC of a node with ranks, one for each port.
+        pub nic: Power = "0 W";
+        /// A switch, of all that there are.
+        pub switch: Power = "0 W";
+        /// A cable with both of its ends, of all that there are.
+        pub cable: Power = "0 W";
+    }
 }
 
 /// How many times as fast a core computes as the one on which computing time was measured. In millionths.
@@ -246,7 +253,33 @@ impl Speed {
     }
 }
 
-/// A latency and a bandwidth per direction.
+impl Field for Speed {
+    fn blank() -> Speed {
+        Speed::ONE
+    }
+    fn expected(&self, _: Limits) -> String {
+        "expected a number, such as 0.5".to_owned()
+    }
+    fn reference(&self, _: Limits) -> String {
+        "number, above 0".to_owned()
+    }
+    fn set(&mut self, value: &Value, limits: Limits) -> Result<(), Problem> {
+        let number = number(value, &self.expected(limits))?;
+        if !(1e-3..=1e6).contains(&number) {
+            return Err(Problem::new(format!("{number} is out of range"), "expected 0.001 to 1000000"));
+        }
+        *self = Speed((number * 1e6).round() as u64);
+        Ok(())
+    }
+    fn get(&self) -> Value {
+        match self.0.is_multiple_of(1_000_000) {
+            true => Value::Integer(i64::try_from(self.0 / 1_000_000).ok()),
+            false => Value::Decimal(self.factor().to_string()),
+        }
+    }
+}
+
+/// A latency and a bandwidth per direction: `[node.intra]`, `[link.host]`, `[link.switch]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Time of flight of a byte.
@@ -255,181 +288,153 @@ pub struct Link {
     pub bandwidth: ByteRate,
 }
 
+impl Link {
+    /// See [`Keys::blank`].
+    pub(crate) fn blank() -> Link {
+        Link { latency: Field::blank(), bandwidth: Field::blank() }
+    }
+
+    /// Its keys, and what each means.
+    pub(crate) fn list<'a>(&'a mut self, section: &str, [latency, bandwidth]: [&str; 2], list: &mut Vec<Key<'a>>) {
+        list.push(Key::new(section, "latency", &mut self.latency, latency));
+        list.push(Key::new(section, "bandwidth", &mut self.bandwidth, bandwidth));
+    }
+}
+
 /// `[nic]` and `[node.pcie]`: the NIC of every node, and the bus to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nic {
     /// Which NIC this is.
     pub kind: NicKind,
-    /// The configuration of its kind.
-    pub constants: NicConstants,
-    /// The bus takes payload at this rate, per direction: its bandwidth less the protocol's share.
-    pub data_bandwidth: ByteRate,
-    /// Packets over PCIe; nothing without DMA.
-    pub dma_first_packet: Bytes,
-    /// Packets per second that it sends at most; 0: as many as its link takes.
-    pub packet_rate: u32,
+    /// What all kinds have; of those that do not match, that of the library above them, and the bus.
+    pub config: NicConfig,
     /// Parameters that only ExaNeSt's has.
     pub exanet: Exanet,
     /// ... that only TCP has.
-    pub tcp: Tcp,
+    pub tcp: TcpConfig,
 }
 
-/// `[nic.tcp]`: what the operating system's stack costs at each end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tcp {
-    /// A message.
-    pub message: SimTime,
-    /// Bytes of a segment.
-    pub segment: Bytes,
-    /// A segment.
-    pub segment_time: SimTime,
-    /// Bytes are copied at this rate.
-    pub rate: ByteRate,
+impl Keys for Nic {
+    fn blank() -> Nic {
+        Nic { kind: NicKind::BxiV2, config: Keys::blank(), exanet: Keys::blank(), tcp: Keys::blank() }
+    }
+    fn list<'a>(&'a mut self, section: &str, list: &mut Vec<Key<'a>>) {
+        let doc = "Which NIC this is: one that matches, as those of BXI do (the name says whose constants these are; the defaults \
+                   are those of `bxi-v2`), a `mailbox`, which stores and forwards, below Portals in software, that of ExaNeSt, \
+                   `exanet`, or `tcp`, TCP over Ethernet, below the same";
+        list.push(Key::new(section, "kind", &mut self.kind, doc).default("\"bxi-v2\""));
+        self.config.list(section, list);
+        self.exanet.list("nic.exanet", list);
+        self.tcp.list("nic.tcp", list);
+    }
 }
 
-/// `[nic.exanet]`
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exanet {
-    /// Of packetizer and mailbox each: one per process.
-    pub interfaces: u32,
-    /// Of a packetizer interface.
-    pub channels: u32,
-    /// Longest payload that goes through them.
-    pub short_limit: Bytes,
-    /// Bytes of such a message beside its payload.
-    pub header: Bytes,
-    /// From the last store to the cell on its way.
-    pub packetizer: SimTime,
-    /// The copy from mailbox to memory.
-    pub mailbox: SimTime,
-    /// A block of a transfer.
-    pub block: Bytes,
-    /// The firmware starts a transfer.
-    pub rdma_start: SimTime,
-    /// ... a further block.
-    pub rdma_block: SimTime,
-    /// ... takes the acknowledgement of a block.
-    pub rdma_done: SimTime,
-    /// The allreduce accelerator's client starts a block.
-    pub reduce_start: SimTime,
-    /// Its server's engine takes vectors.
-    pub reduce_rate: ByteRate,
-    /// Messages in the mailbox of a process at most; 0: any number.
-    pub mailbox_room: u32,
-    /// From a refusal to the next try.
-    pub resend: SimTime,
-    /// Of the packetizer; zero: none.
-    pub timeout: SimTime,
-    /// Transfers at once.
-    pub rdma_channels: u32,
-    /// Of a million blocks so many find no page.
-    pub page_faults: u32,
-    /// Until it is there.
-    pub fault_time: SimTime,
-    /// Protection domain of each rank; none: all are in domain 0.
-    pub domains: Vec<u32>,
-}
-
-/// The configuration that a kind of NIC has, and the latency and the bandwidth of the bus with it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NicConstants {
-    /// Of those that match.
-    Portals(NicConfig),
-    /// Of a mailbox: those of the library above it. Its own follow from them and from the bus.
-    Mailbox(NicConfig),
-    /// Idem, of ExaNeSt's.
-    Exanet(NicConfig),
-    /// Idem, of TCP.
-    Tcp(NicConfig),
+keys! {
+    /// `[nic.exanet]`
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Exanet {
+        /// Of packetizer and mailbox: each process of a node takes one.
+        pub interfaces: u32 = 64, in 1..=1 << 16, of EXANET;
+        /// Of a packetizer interface: messages of a process that may wait for their acknowledgement.
+        pub channels: u32 = 4, in 1..=1 << 16, of EXANET;
+        /// Longest payload that goes through packetizer and mailbox; longer ones by RDMA.
+        pub short_limit: Bytes = "32 B", of EXANET;
+        /// Bytes of such a message beside its payload.
+        pub header: Bytes = "24 B", of EXANET;
+        /// From the last store of a message to its cell on the way: the packetizer reads one after the other.
+        pub packetizer: SimTime, of EXANET;
+        /// The mailbox copies a message to memory, one after the other.
+        pub mailbox: SimTime, of EXANET;
+        /// A block of a transfer.
+        pub block: Bytes = "16 KiB", in Bytes(4096).., of EXANET;
+        /// The firmware, which serves one thing after the other, starts a transfer.
+        pub rdma_start: SimTime, of EXANET;
+        /// ... a further block, when the one before has been read.
+        pub rdma_block: SimTime, of EXANET;
+        /// ... is busy with the acknowledgement of a block, which the process sees at once.
+        pub rdma_done: SimTime, of EXANET;
+        /// The allreduce accelerator's client module starts a block of at most 256 B.
+        pub reduce_start: SimTime, of EXANET;
+        /// Transfers of a node at once; others wait.
+        pub rdma_channels: u32 = 512, in 1..=1 << 20, of EXANET;
+        /// Messages in the mailbox of a process at most: what comes to a full one is refused (NACK) and sent again; 0:
+        /// as many as come.
+        pub mailbox_room: u32 = 0, in 0..=1 << 20, of EXANET;
+        /// From a refusal to the message's next try.
+        pub resend: SimTime = "1 us", of EXANET;
+        /// The packetizer sends a message again if it has heard nothing for so long; 0: it has no timer.
+        pub timeout: SimTime = "0 ns", of EXANET;
+        /// Of a million blocks so many find no page at their target when they come first, and are sent again.
+        pub page_faults: u32 = 0, in 0..=1_000_000, of EXANET;
+        /// Until the operating system has made the page of a block.
+        pub fault_time: SimTime = "10 us", of EXANET;
+        /// Protection domain of each rank, 0 to 65535, of several traces one after the other: a NIC refuses what comes
+        /// from another domain; []: all in domain 0.
+        pub domains: Vec<u32> = [], in 0..=1 << 22, of EXANET;
+        /// The accelerator's server module takes vectors, one after the other.
+        pub reduce_rate: ByteRate, of EXANET;
+    }
 }
 
 impl Nic {
     /// What of it concerns Portals, in the NIC or in software.
     pub fn portals(&self) -> &NicConfig {
-        match &self.constants {
-            NicConstants::Portals(config) | NicConstants::Mailbox(config) | NicConstants::Exanet(config) | NicConstants::Tcp(config) => {
-                config
-            }
-        }
+        &self.config
     }
 
     /// What of it concerns Portals, to be changed.
     pub fn portals_mut(&mut self) -> &mut NicConfig {
-        match &mut self.constants {
-            NicConstants::Portals(config) | NicConstants::Mailbox(config) | NicConstants::Exanet(config) | NicConstants::Tcp(config) => {
-                config
-            }
-        }
+        &mut self.config
     }
 }
 
-/// `[network]`
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Network {
-    /// Which model, unless `--network` says otherwise.
-    pub kind: NetworkKind,
-    /// Most payload of one packet.
-    pub mtu: Bytes,
-    /// Header bytes of one packet on the wire.
-    pub header: Bytes,
-    /// Virtual channels of each virtual network.
-    pub virtual_channels: u32,
-    /// Input buffer of each virtual channel.
-    pub buffer: Bytes,
-    /// Messages shorter than this do not take its rails, if there are others.
-    pub rail_minimum: Bytes,
-    /// Packets that a NIC reads from memory ahead of its link, per virtual network.
-    pub read_window: u32,
-    /// How packets choose among several ways.
-    pub routing: RoutingKind,
-    /// UGAL: more bytes on the minimal way, per link of it, before a packet takes another.
-    pub ugal_threshold: Bytes,
-    /// What keeps buffers from running over.
-    pub flow_control: FlowControl,
-    /// Parameters that only priority flow control has.
-    pub pfc: Pfc,
-    /// What ports do about packets that are lost.
-    pub reliability: Reliability,
-    /// How fast flows send, by virtual network.
-    pub congestion: [Congestion; VIRTUAL_NETWORKS as usize],
-    /// Parameters of congestion controls.
-    pub controls: Controls,
-    /// Links that lose packets or break them: see [`crate::fault`].
-    pub faults: Vec<String>,
-    /// Parameters that only the flow network has.
-    pub flow: Flow,
-    /// Parameters that only the LogGP network has.
-    pub loggp: LogGp,
+keys! {
+    /// `[network]`
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Network {
+        /// The model, unless `--network` says otherwise.
+        pub kind: NetworkKind = "packet";
+        /// Most payload of one packet.
+        pub mtu: Bytes, in Bytes(1)..;
+        /// Header bytes of a packet on the wire.
+        pub header: Bytes, in Bytes(1)..;
+        /// Virtual channels of each of the four virtual networks.
+        pub virtual_channels: u32 = 1, in 1..=16;
+        /// Input buffer of each virtual channel of each port.
+        pub buffer: Bytes, in Bytes(1)..;
+        /// Messages shorter than this do not take its rails, if there are others; the first rail takes all.
+        pub rail_minimum: Bytes = "0 B", of MPC;
+        /// Packets that a NIC reads from memory ahead of its link, per virtual network.
+        pub read_window: u32 = 4, in 1..=1 << 16;
+        /// The way through the network; `minimal` is each topology's own.
+        pub routing: RoutingKind = "minimal";
+        /// UGAL and PAR: bytes more that may wait on the minimal way, for each of its links.
+        pub ugal_threshold: Bytes = "0 B";
+        /// What keeps buffers from running over: credits, or pause frames (IEEE 802.1Qbb), under which packets can be
+        /// lost.
+        pub flow_control: FlowControl = "credits";
+        /// How fast ports send on a flow, where they number packets (`network.reliability.delivery`): as window and
+        /// link let them (with PAUSE or without), at a fixed rate at most, or as a congestion control says; with a list
+        /// each virtual network has its own ([congestion.md](congestion.md)).
+        pub congestion: [Control; VIRTUAL_NETWORKS as usize] = "none";
+        /// Links that lose, break, repeat or delay packets or are slow, switches that die, NICs that are reset
+        /// (docs/faults.md), such as `"link=leaf0:7 loss=1e-4 from=1ms to=2ms"`; without `link` all of them. `--fault`
+        /// says others in their place.
+        pub faults: Vec<String> = [];
+        /// Parameters that only priority flow control has.
+        pub pfc: PauseConfig => "pfc";
+        /// What ports do about packets that are lost.
+        pub reliability: Reliability => "reliability";
+        /// Parameters of congestion controls.
+        pub controls: Controls => "";
+        /// Parameters that only the flow network has.
+        pub flow: FlowConfig => "flow";
+        /// Parameters that only the LogGP network has.
+        pub loggp: LogGpConfig => "loggp";
+    }
 }
 
-/// `[network.loggp]`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogGp {
-    /// L.
-    pub latency: PathOr<SimTime>,
-    /// g: least time between two messages of one NIC.
-    pub gap: SimTime,
-    /// 1/G: bandwidth of one NIC.
-    pub bandwidth: PathOr<ByteRate>,
-}
-
-/// Where a parameter of LogGP comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PathOr<T> {
-    /// From the links, switches and PCIe on the way: what the other networks have when it is empty.
-    Path,
-    /// The same for every pair of nodes.
-    Fixed(T),
-}
-
-/// `[network.flow]`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flow {
-    /// Messages up to here, and up to one packet in any case, share no links: latency and their own time only.
-    pub direct_limit: Bytes,
-}
-
-/// `[link.host]`, `[link.switch]`, `[link.global]`
+/// `[link]`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Links {
     /// What carries the bits of all of them.
@@ -442,6 +447,22 @@ pub struct Links {
     pub switch: Link,
     /// Between switches of different groups.
     pub global: GlobalLink,
+}
+
+impl Keys for Links {
+    fn blank() -> Links {
+        Links { phy: Phy::None, ber: Field::blank(), host: Link::blank(), switch: Link::blank(), global: Keys::blank() }
+    }
+    fn list<'a>(&'a mut self, section: &str, list: &mut Vec<Key<'a>>) {
+        let doc = "What carries the bits of all links. `100gbase-sr4`: rates are that of its MAC in place of `bandwidth`, latencies \
+                   and packets are longer by what it takes, frames are lost by `ber` (docs/phy.md)";
+        list.push(Key::new(section, "phy", &mut self.phy, doc).default("\"none\""));
+        list.push(Key::new(section, "ber", &mut self.ber, "With a phy: the probability that a bit on a lane turns over").default("0"));
+        let words = ["Link between NIC and switch", "Link between NIC and switch, per direction"];
+        self.host.list("link.host", words, list);
+        self.switch.list("link.switch", ["Link between two switches", "Link between two switches, per direction and cable"], list);
+        self.global.list("link.global", list);
+    }
 }
 
 /// A bit error rate, by the bits of its number, so that it can be compared.
@@ -461,17 +482,39 @@ impl Ber {
     }
 }
 
-/// `[link.global]`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GlobalLink {
-    /// A packet waits so long at a switch from which it enters a global link, coming from another one.
-    pub entry: SimTime,
-    /// The same where it changes between global and other links between switches, the first time.
-    pub change: SimTime,
-    /// Time of flight of a byte.
-    pub latency: SwitchOr<SimTime>,
-    /// Per direction.
-    pub bandwidth: SwitchOr<ByteRate>,
+impl Field for Ber {
+    fn blank() -> Ber {
+        Ber(0)
+    }
+    fn expected(&self, _: Limits) -> String {
+        "expected a number, such as 1e-5".to_owned()
+    }
+    fn reference(&self, _: Limits) -> String {
+        "number, 0 to 0.1".to_owned()
+    }
+    fn set(&mut self, value: &Value, limits: Limits) -> Result<(), Problem> {
+        let number = number(value, &self.expected(limits))?;
+        *self = Ber::new(number).ok_or_else(|| Problem::new(format!("{number} is out of range"), "expected 0 to 0.1"))?;
+        Ok(())
+    }
+    fn get(&self) -> Value {
+        if self.rate() == 0.0 { Value::count(0) } else { Value::Decimal(self.rate().to_string()) }
+    }
+}
+
+keys! {
+    /// `[link.global]`
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct GlobalLink {
+        /// Link between switches of different groups.
+        pub latency: SwitchOr<SimTime> = "switch";
+        /// Link between switches of different groups, per direction and cable.
+        pub bandwidth: SwitchOr<ByteRate> = "switch";
+        /// A packet that goes from another link to a global one waits so long at the switch, beside its latency.
+        pub entry: SimTime = "0 ns";
+        /// The same, the first time, from a global link to another one between switches, or back.
+        pub change: SimTime = "0 ns";
+    }
 }
 
 /// A parameter of global links.
@@ -483,271 +526,246 @@ pub enum SwitchOr<T> {
     Own(T),
 }
 
-/// `[network.pfc]`: with [`FlowControl::Pfc`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pfc {
-    /// A virtual channel that holds this much is paused; 0: the buffer less the headroom.
-    pub xoff: Bytes,
-    /// It may go on at this much; 0: two packets below `xoff`.
-    pub xon: Bytes,
-    /// What a pause frame is worth, in 512 bit times.
-    pub quanta: u32,
-    /// A pause frame on the wire.
-    pub frame: Bytes,
-    /// From the arrival of a pause frame to its effect.
-    pub response: SimTime,
-    /// Lost packets are sent again after this time.
-    pub resend_after: SimTime,
+impl<T: Quantity> OrWord for SwitchOr<T> {
+    type Quantity = T;
+    const WORD: &'static str = "switch";
+    fn of(quantity: Option<T>) -> Self {
+        quantity.map_or(SwitchOr::Switch, SwitchOr::Own)
+    }
+    fn quantity(&self) -> Option<T> {
+        if let SwitchOr::Own(value) = self { Some(*value) } else { None }
+    }
 }
 
-/// `[network.reliability]`
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reliability {
-    /// What the receiving port of a flow takes; nothing of all this without.
-    pub delivery: Delivery,
-    /// Virtual networks whose flows are unordered where others are ordered.
-    pub unordered: Vec<u32>,
-    /// Packets of a flow without an acknowledgement at most.
-    pub window: u32,
-    /// Of all flows in a virtual network.
-    pub room: u32,
-    /// Flows in a virtual network.
-    pub flows: u32,
-    /// Without one for this time they are sent again.
-    pub timeout: SimTime,
-    /// So many times in a row.
-    pub retries: u32,
-    /// An acknowledgement on the wire.
-    pub ack: Bytes,
-    /// Bits of the check sum of frames,
-    pub fcs: u32,
-    /// and of that of payload.
-    pub crc: u32,
+impl<T: Quantity> SwitchOr<T> {
+    /// Its value, where those between switches have this.
+    pub(crate) fn or(self, switch: T) -> T {
+        self.quantity().unwrap_or(switch)
+    }
 }
 
-/// `[switch]`
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Switch {
-    /// Header in to header out, without contention.
-    pub latency: SimTime,
-    /// Ports.
-    pub radix: u32,
-    /// When a packet goes on.
-    pub forwarding: Forwarding,
-    /// What waits behind what in an input buffer.
-    pub queueing: Queueing,
-    /// How many times the rate of its link an input is read; 0 without a limit.
-    pub speedup: u32,
-    /// What goes first at an output.
-    pub arbitration: Arbitration,
-    /// Of iSLIP.
-    pub iterations: u32,
-    /// Of the virtual networks, with weighted arbitration; 1 for those that the list does not reach.
-    pub weights: Vec<u32>,
-    /// Virtual networks that come before all others.
-    pub strict_priority: Vec<u32>,
-    /// What it tells of what waits.
-    pub marking: Marking,
-    /// Nothing is marked with so much in the queue,
-    pub mark_min: Bytes,
-    /// everything above this.
-    pub mark_max: Bytes,
-    /// At `mark_max`.
-    pub mark_probability: Fraction,
-    /// What it writes into packets,
-    pub telemetry: Telemetry,
-    /// which are so much longer.
-    pub telemetry_size: Bytes,
+keys! {
+    /// `[network.reliability]`
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Reliability {
+        /// Ports number their packets and send again what is lost: `ordered` takes the next packet only (go-back-N),
+        /// `unordered` every one once (selective repeat); `none`: nothing may be lost.
+        pub delivery: Delivery = "none";
+        /// Virtual networks, 0 to 3, whose flows are unordered beside ordered ones; the NICs of BXI send requests in 0
+        /// and responses in 1.
+        pub unordered: Vec<u32> = [], in 0..=1 << 22;
+        /// Packets to one port that may wait for their acknowledgement.
+        pub window: u32 = 1024, in 1..=1 << 15;
+        /// Packets without one that a NIC holds of all its flows in a virtual network; 0: no limit.
+        pub room: u32 = 0, in 0..=1 << 22;
+        /// Flows in a virtual network that may wait for acknowledgements at a time, of a NIC: others wait until one has
+        /// all of its own; 0: no limit.
+        pub flows: u32 = 0, in 0..=1 << 22;
+        /// Without an acknowledgement for this time, packets are sent again.
+        pub timeout: SimTime = "100 us", in SimTime(1)..;
+        /// So many times in a row; then the run ends.
+        pub retries: u32 = 7, in 0..=1 << 16;
+        /// An acknowledgement on the wire, with preamble and gap.
+        pub ack: Bytes = "84 B", in Bytes(1)..;
+        /// Bits of the check sum of frames, which is made anew for each link; 0: there is none.
+        pub fcs: u32 = 32, in 0..=32;
+        /// Bits of the check sum of the payload, from NIC to NIC.
+        pub crc: u32 = 32, in 0..=32;
+    }
 }
 
-/// What is out of order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Failed {
-    /// Cables between two switches: `"3-17"`, all of them, or `"3-17#0"`, the first.
-    pub links: Vec<String>,
-    /// Switches.
-    pub switches: Vec<u32>,
+keys! {
+    /// `[switch]`
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Switch {
+        /// Header in to header out, without contention.
+        pub latency: SimTime;
+        /// Ports of a switch.
+        pub radix: u32, in 2..=1 << 16;
+        /// A packet goes on when its header is there, or when all of it is.
+        pub forwarding: Forwarding = "cut-through";
+        /// Input buffers: virtual output queues, or first in, first out per virtual channel.
+        pub queueing: Queueing = "voq";
+        /// With virtual output queues: how many times the rate of its link an input is read by all outputs together; 0:
+        /// as fast as they ask.
+        pub speedup: u32 = 0, in 0..=64;
+        /// At an output (`"output"` is the default): virtual channels and inputs in turn, the packet that left its NIC
+        /// first, or virtual networks by `weights`; or all outputs and inputs of a switch matched together, by `islip`
+        /// (`"islip:4"`: in so many `iterations`) or `wavefront`, where an input sends one packet at a time.
+        pub arbitration: Arbitration = "round-robin";
+        /// Of `islip`.
+        pub iterations: u32 = 1, in 1..=16;
+        /// Of the virtual networks 0 to 3 (compute request and response, service request and response), with weighted
+        /// arbitration; 1 for those not listed.
+        pub weights: Vec<u32> = [], in 1..=1 << 16;
+        /// Virtual networks, 0 to 3, that come before all others.
+        pub strict_priority: Vec<u32> = [], in 0..=1 << 22;
+        /// Switches mark packets by what waits for their output: `dcqcn` and `nscc` need it.
+        pub marking: Marking = "none";
+        /// With `ecn`: nothing is marked with so many bytes in the queue.
+        pub mark_min: Bytes = "5 KB";
+        /// Everything above this.
+        pub mark_max: Bytes = "200 KB";
+        /// At `mark_max`, from 0 at `mark_min`.
+        pub mark_probability: Fraction = 0.01, in ..=1_000_000;
+        /// Switches write into packets what they know of their links (in-band network telemetry): `hpcc` needs it.
+        pub telemetry: Telemetry = "none";
+        /// With `int`: bytes more of packets and ACKs.
+        pub telemetry_size: Bytes = "42 B";
+    }
 }
 
-/// `[software]`: what the MPI library and its transport cost a core.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Software {
-    /// One operation handed to the transport (send, receive, put ...).
-    pub post: SimTime,
-    /// One completion taken from it, up to the MPI request.
-    pub completion: SimTime,
-    /// One look at the completion queue that finds nothing.
-    pub poll: SimTime,
-    /// Copies inside one process (unexpected messages, bounce buffers).
-    pub copy_bandwidth: ByteRate,
-    /// Replay: a step of a reduction, beside its messages.
-    pub reduce: SimTime,
-    /// ... and of each 1,024 bytes of it.
-    pub reduce_per_kib: SimTime,
-    /// Reading a clock.
-    pub clock_read: SimTime,
+keys! {
+    /// What is out of order.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Failed {
+        /// Cables between switches that are out of order: `"3-17"` or `"leaf3-spine1"`, with `#0` behind it for the
+        /// first of several.
+        pub links: Vec<String> = [], at "failed_links";
+        /// Switches that are out of order; they may have no hosts.
+        pub switches: Vec<u32> = [], in 0..=1 << 22, at "failed_switches";
+    }
 }
 
-/// `[software]`: what does not depend on the node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct System {
-    /// A barrier over the launcher of a program without MPI.
-    pub launcher_barrier: SimTime,
-    /// From a write to a real socket or pipe until another rank can read what was written.
-    pub socket_latency: SimTime,
+keys! {
+    /// `[software]`: what the MPI library and its transport cost a core.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Software {
+        /// CPU time of an operation handed to the transport, from the MPI call on.
+        pub post: SimTime;
+        /// CPU time of a completion, up to the MPI request.
+        pub completion: SimTime;
+        /// CPU time of a look at the completion queue that finds nothing.
+        pub poll: SimTime;
+        /// Copies inside a process.
+        pub copy_bandwidth: ByteRate;
+        /// Replay: CPU time of combining what came with what is there, in each step of a reduction (live programs do it
+        /// themselves).
+        pub reduce: SimTime = "0 ns";
+        /// ... and of each 1,024 bytes of it.
+        pub reduce_per_kib: SimTime = "0 ns";
+        /// CPU time of reading a clock (`MPI_Wtime`).
+        pub clock_read: SimTime;
+    }
 }
 
-/// `[collectives]`: algorithms of collectives in replays. Live programs bring those of their MPI library.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Collectives {
-    /// `openmpi`, `mpich`, or a file of rules; see `narrows_collectives::rules`.
-    pub table: String,
-    /// Rules that come before those of the table.
-    pub rules: Vec<String>,
+keys! {
+    /// `[software]`: what does not depend on the node.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct System {
+        /// A barrier over the launcher (PMI, PMIx) of a program without MPI.
+        pub launcher_barrier: SimTime = "100 us";
+        /// From a write to a socket or pipe of the host until another rank can read it.
+        pub socket_latency: SimTime = "20 us";
+    }
 }
 
-/// `[message.pscom]`: what ParaStation's pscom4portals reads from its environment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pscom {
-    /// One eager buffer.
-    pub buffer: Bytes,
-    /// Buffers to receive into, for each connection.
-    pub receive_buffers: u32,
-    /// Buffers to send from, for each connection.
-    pub send_buffers: u32,
-    /// Shortest message that is not eager.
-    pub rendezvous: Bytes,
-    /// Long messages that a connection receives at a time.
-    pub rendezvous_requests: u32,
-    /// Longest put of a long message; longer ones than `message.max_portals_message` are cut in any case.
-    pub fragment: Bytes,
+keys! {
+    /// `[collectives]`: algorithms of collectives in replays. Live programs bring those of their MPI library.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Collectives {
+        /// Replay: which algorithms collectives use, as `openmpi` or `mpich` decide, or a file of rules
+        /// (docs/replay.md).
+        pub table: String = "openmpi";
+        /// Rules that come before those of the table, such as `"bcast *: binary"`.
+        pub rules: Vec<String> = [];
+    }
 }
 
-/// `[message.mpc]`: long messages over several rails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mpc {
-    /// Shortest message that is cut.
-    pub minimum: Bytes,
-    /// How.
-    pub distribution: Distribution,
-    /// One piece of it.
-    pub fragment: Bytes,
-    /// Which rail others take.
-    pub rail: RailChoice,
-    /// A core, for a buffer that a NIC has to know.
-    pub registration: SimTime,
-    /// ... and for 1,024 bytes of it.
-    pub registration_per_kib: SimTime,
-    /// Bytes that NICs go on to know.
-    pub registration_cache: Bytes,
+keys! {
+    /// `[message.pscom]`: what ParaStation's pscom4portals reads from its environment.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Pscom {
+        /// A buffer of the eager queues (PSP_PORTALS_BUFFER_SIZE).
+        pub buffer: Bytes = "8192 B", in Bytes(1).., of PSCOM;
+        /// Buffers to receive into, for each connection (PSP_PORTALS_RECVQ_SIZE).
+        pub receive_buffers: u32 = 16, in 1..=QUEUE_MAX, of PSCOM;
+        /// Buffers to send from, for each connection, no more than to receive into (PSP_PORTALS_SENDQ_SIZE).
+        pub send_buffers: u32 = 16, in 1..=QUEUE_MAX, of PSCOM;
+        /// Shortest message that is not eager (PSP_PORTALS_RENDEZVOUS).
+        pub rendezvous: Bytes = "40000 B", in Bytes(1).., of PSCOM;
+        /// Long messages that a connection receives at a time (PSP_PORTALS_MAX_RNDV_REQS).
+        pub rendezvous_requests: u32 = 4096, in 1..=u32::MAX, of PSCOM;
+        /// Longest put of a long message, up to `message.max_portals_message` (PSP_PORTALS_RNDV_FRAGMENT_SIZE).
+        pub fragment: Bytes = "1 TiB", in Bytes(1).., of PSCOM;
+    }
 }
 
-/// `[message.gateway]`: messages between modules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gateways {
-    /// Longest put over a gateway.
-    pub fragment: Bytes,
-    /// Of them, of a process at a gateway.
-    pub buffers: u32,
-    /// Which gateway.
-    pub choice: GatewayChoice,
-    /// A gateway's core, for each.
-    pub cost: SimTime,
-    /// ... and for 1,024 bytes of it.
-    pub per_kib: SimTime,
-    /// From the death of a gateway until all know.
-    pub detection: SimTime,
+keys! {
+    /// `[message.mpc]`: long messages over several rails.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Mpc {
+        /// Shortest message that is cut for several rails.
+        pub minimum: Bytes = "512 KiB", of MPC;
+        /// How: into fragments, to the rails in turn from the first one; into equal parts, one for each; or into parts
+        /// as long as the rails are fast.
+        pub distribution: Distribution = "fragments", of MPC;
+        /// A fragment, up to `message.max_portals_message`; the last one is shorter.
+        pub fragment: Bytes = "64 MiB", in Bytes(1).., of MPC;
+        /// The rail of the data of a message that is not cut: the next one, or that which would be through with it
+        /// first, by its rate and the bytes under way.
+        pub rail: RailChoice = "round-robin", of MPC;
+        /// CPU time of making the buffer of a long message known to a NIC, at both ends, unless it still is.
+        pub registration: SimTime = "0 ns", of MPC;
+        /// ... and for each 1,024 bytes of it.
+        pub registration_per_kib: SimTime = "0 ns", of MPC;
+        /// Bytes of a process below which buffers stay known, first in, first out; at most 1,024 buffers.
+        pub registration_cache: Bytes = "4 GiB", of MPC;
+    }
 }
 
-/// `[message]`: protocol thresholds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Message {
-    /// How messages move.
-    pub protocol: MessageProtocol,
-    /// Thresholds of `pscom`.
-    pub pscom: Pscom,
-    /// Thresholds of `mpc`.
-    pub mpc: Mpc,
-    /// Between modules.
-    pub gateway: Gateways,
-    /// Longest eager message.
-    pub eager_limit: Bytes,
-    /// Longest message whose buffer is free when the call returns.
-    pub inject_limit: Bytes,
-    /// Beyond `eager_limit`.
-    pub rendezvous: Rendezvous,
-    /// One overflow block.
-    pub overflow_block: Bytes,
-    /// Overflow blocks kept posted.
-    pub overflow_blocks: u32,
-    /// Longest put or get.
-    pub max_portals_message: Bytes,
+keys! {
+    /// `[message.gateway]`: messages between modules.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Gateways {
+        /// Between modules: the longest put over a gateway; longer messages are cut, and announced.
+        pub fragment: Bytes = "64 KiB", in Bytes(1).., of BRIDGED;
+        /// Puts of a process that may be at a gateway.
+        pub buffers: u32 = 16, in 1..=4096, of BRIDGED;
+        /// Which gateway of several: always the same one between two nodes, or that to which a process has fewest bytes
+        /// under way.
+        pub choice: GatewayChoice = "static", of BRIDGED;
+        /// CPU time of a gateway for each put.
+        pub cost: SimTime = "500 ns", of BRIDGED;
+        /// ... and for each 1,024 bytes of it.
+        pub per_kib: SimTime = "0 ns", of BRIDGED;
+        /// From the death of a gateway (docs/faults.md) until all processes know.
+        pub detection: SimTime = "1 ms", of BRIDGED;
+    }
 }
 
-/// A value that is one of a few names.
-pub(crate) trait Choice {
-    fn names(&self) -> &'static [&'static str];
-    fn index(&self) -> usize;
-    fn choose(&mut self, index: usize);
+keys! {
+    /// `[message]`: protocol thresholds.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Message {
+        /// How messages move: as Open MPI and MPICH do over a NIC that matches, as ParaStation's pscom does, or as MPC
+        /// does over several rails (docs/protocols.md).
+        pub protocol: MessageProtocol = "openmpi";
+        /// Longest eager message.
+        pub eager_limit: Bytes = "8 KiB", of MATCHED;
+        /// Longest message that is copied when it is sent, so that its buffer is free at once; beyond `nic.pio_limit`
+        /// the copy takes time.
+        pub inject_limit: Bytes = "64 B";
+        /// Beyond the eager limit: the receiver gets, or the sender puts.
+        pub rendezvous: Rendezvous = "get", of CHOOSING;
+        /// One block for unexpected messages.
+        pub overflow_block: Bytes = "1 MiB", in Bytes(1).., of MATCHED;
+        /// Blocks for unexpected messages that are kept posted.
+        pub overflow_blocks: u32 = 8, in 1..=1 << 16, of MATCHED;
+        /// Longest put or get; longer messages are cut.
+        pub max_portals_message: Bytes = "64 MiB", in Bytes(1)..;
+        /// Between modules.
+        pub gateway: Gateways => "gateway";
+        /// Thresholds of `pscom`.
+        pub pscom: Pscom => "pscom";
+        /// Thresholds of `mpc`.
+        pub mpc: Mpc => "mpc";
+    }
 }
-
-macro_rules! choice {
-    ($(#[$doc:meta])* $type:ident { $($(#[$variant_doc:meta])* $variant:ident = $name:literal),+ $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum $type { $($(#[$variant_doc])* $variant),+ }
-
-        impl $type {
-            /// All of them.
-            pub const ALL: &'static [$type] = &[$($type::$variant),+];
-            /// Their names, in the same order.
-            pub const NAMES: &'static [&'static str] = &[$($name),+];
-
-            /// As machine files spell it.
-            pub fn name(self) -> &'static str {
-                match self { $($type::$variant => $name),+ }
-            }
-        }
-
-        impl Choice for $type {
-            fn names(&self) -> &'static [&'static str] {
-                $type::NAMES
-            }
-            fn index(&self) -> usize {
-                *self as usize
-            }
-            fn choose(&mut self, index: usize) {
-                *self = $type::ALL[index];
-            }
-        }
-    };
-}
-
-/// A choice whose names another crate has.
-macro_rules! choice_of {
-    ($type:ident) => {
-        impl Choice for $type {
-            fn names(&self) -> &'static [&'static str] {
-                &$type::NAMES
-            }
-            fn index(&self) -> usize {
-                *self as usize
-            }
-            fn choose(&mut self, index: usize) {
-                *self = $type::ALL[index];
-            }
-        }
-    };
-}
-
-choice_of!(RoutingKind);
-choice_of!(Arrangement);
-choice_of!(Transmit);
-choice_of!(PcieDetail);
 
 choice! {
     /// Kinds of NIC.
-    NicKind {
+    pub enum NicKind {
         /// Bull eXascale Interconnect, second generation.
         BxiV2 = "bxi-v2",
         /// Bull eXascale Interconnect, third generation.
@@ -763,24 +781,11 @@ choice! {
     }
 }
 
-impl NicKind {
-    /// Those that match ([`narrows_nic::Portals`]).
-    pub(crate) const MATCHING: &'static [NicKind] = &[NicKind::BxiV2, NicKind::BxiV3, NicKind::IbHca];
-}
-choice! {
-    /// The three networks (design: one machine file, three fidelities).
-    NetworkKind {
-        /// Packets, virtual channels, credits.
-        Packet = "packet",
-        /// Messages share links max-min fairly.
-        Flow = "flow",
-        /// Latency and gaps, no contention.
-        LogGp = "loggp",
-    }
-}
+const EXANET: Only = Only::with("nic.kind", &["exanet"]);
+
 choice! {
     /// What keeps buffers from running over.
-    FlowControl {
+    pub enum FlowControl {
         /// The sender knows the free bytes.
         Credits = "credits",
         /// The receiver pauses the sender (IEEE 802.1Qbb).
@@ -789,7 +794,7 @@ choice! {
 }
 choice! {
     /// What the receiving port of a flow takes.
-    Delivery {
+    pub enum Delivery {
         /// There are no flows: what is lost stays lost.
         None = "none",
         /// The packet that comes next: go-back-N.
@@ -799,26 +804,8 @@ choice! {
     }
 }
 choice! {
-    /// When a switch sends a packet on.
-    Forwarding {
-        /// When its header is there.
-        CutThrough = "cut-through",
-        /// When all of it is there.
-        StoreAndForward = "store-and-forward",
-    }
-}
-choice! {
-    /// What waits behind what in an input buffer.
-    Queueing {
-        /// Nothing waits for what goes to another output.
-        VirtualOutput = "voq",
-        /// First in, first out, per virtual channel.
-        Fifo = "fifo",
-    }
-}
-choice! {
     /// What goes first at an output.
-    Arbitration {
+    pub enum Arbitration {
         /// Virtual channels, then inputs, in turn.
         RoundRobin = "round-robin",
         /// What left its NIC first.
@@ -835,7 +822,7 @@ choice! {
 }
 choice! {
     /// What carries the bits of links.
-    Phy {
+    pub enum Phy {
         /// Links are a rate and a latency.
         None = "none",
         /// Ethernet over four lanes, with RS-FEC (`narrows_phy`).
@@ -844,7 +831,7 @@ choice! {
 }
 choice! {
     /// What switches tell of what waits.
-    Marking {
+    pub enum Marking {
         /// Nothing.
         None = "none",
         /// A mark in packets (explicit congestion notification).
@@ -853,7 +840,7 @@ choice! {
 }
 choice! {
     /// What switches write into packets.
-    Telemetry {
+    pub enum Telemetry {
         /// Nothing.
         None = "none",
         /// What they know of their links (in-band network telemetry).
@@ -862,7 +849,7 @@ choice! {
 }
 choice! {
     /// How messages move.
-    MessageProtocol {
+    pub enum MessageProtocol {
         /// As Open MPI and MPICH do: matched by the NIC, overflow blocks.
         Openmpi = "openmpi",
         /// As ParaStation's pscom4portals does: eager queues for each connection, copies on both sides.
@@ -875,7 +862,7 @@ choice! {
 }
 choice! {
     /// How a message is cut for several rails.
-    Distribution {
+    pub enum Distribution {
         /// Into fragments of one size, to the rails in turn.
         Fragments = "fragments",
         /// Into equal parts, one for each rail.
@@ -884,34 +871,14 @@ choice! {
         Rates = "rates",
     }
 }
-choice! {
-    /// Which rail a message takes that is not cut.
-    RailChoice {
-        /// The next one.
-        RoundRobin = "round-robin",
-        /// That which would be through with it first.
-        LeastLoaded = "least-loaded",
-    }
-}
-choice! {
-    /// Which gateway a message takes.
-    GatewayChoice {
-        /// The two nodes say it.
-        Static = "static",
-        /// That with the fewest bytes of the process under way.
-        LeastLoaded = "least-loaded",
-    }
-}
-impl MessageProtocol {
-    /// Those that have what `openmpi` has.
-    pub(crate) const MATCHED: &'static [MessageProtocol] = &[MessageProtocol::Openmpi, MessageProtocol::Mpc, MessageProtocol::Exanet];
-}
-choice! {
-    /// How long messages travel.
-    Rendezvous {
-        /// The receiver fetches.
-        Get = "get",
-        /// The receiver answers, then the sender puts.
-        Put = "put",
-    }
-}
+/// Those that have what `openmpi` has.
+const MATCHED: Only = Only::with("message.protocol", &["openmpi", "mpc", "exanet"]);
+/// Those whose rendezvous is a choice.
+const CHOOSING: Only = Only::with("message.protocol", &["openmpi", "mpc"]);
+/// Those that gateways pass.
+const BRIDGED: Only = Only::with("message.protocol", &["openmpi", "pscom", "mpc"]);
+const MPC: Only = Only::with("message.protocol", &["mpc"]);
+const PSCOM: Only = Only::with("message.protocol", &["pscom"]);
+const QUEUE_MAX: u32 = narrows_message::PscomConfig::QUEUE_MAX;
+/// Most nodes: keeps ordering keys of hosts and switches within the engine's 22 bits.
+pub(crate) const NODES_MAX: u32 = 1 << 20;

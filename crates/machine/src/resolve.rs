@@ -2,18 +2,15 @@
 
 mod check;
 
-use crate::diagnostic::{Diagnostic, nearest};
-use crate::keys::{self, Draft, Field, Key, Kinds, Only, POWER_MAX, RATE_MAX, RATE_MIN, SIZE_MAX, TIME_MAX, table};
-use crate::model::{Ber, Choice, Fabric, Machine, MessageProtocol, NicKind, PathOr, Speed, SwitchOr};
+use crate::Overrides;
+use crate::keys::{self, Draft, table};
+use crate::model::{Fabric, Machine, NODES_MAX};
 use crate::presets::{PRESETS, preset};
-use crate::source::{Layer, Layers, Leaf, Value};
+use crate::source::{Layer, Layers, Leaf};
 use crate::wiring::TopologyKind;
-use crate::{Overrides, quantity};
 use check::{Scope, check, check_network, join};
-use narrows_fabric::Fraction;
-use narrows_units::parse::QuantityError;
-use narrows_units::{ByteRate, Power, SimTime};
-use std::collections::BTreeMap;
+use narrows_keys::{Diagnostic, Key, Only, Value, nearest};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -40,6 +37,7 @@ fn build(layers: &Layers, errors: &mut Vec<Diagnostic>) -> Option<Machine> {
     let names = names(layers, "group", errors);
     let fabrics = self::names(layers, "fabric", errors);
     let mut draft = Draft::blank(&names, &fabrics);
+    let defaults = keys::defaults();
     let kinds = chosen(layers, None);
     let kinds_of: BTreeMap<&str, Chosen> = fabrics.iter().map(|name| (name.as_str(), chosen(layers, Some(name)))).collect();
     let mut missing = Vec::new();
@@ -48,8 +46,7 @@ fn build(layers: &Layers, errors: &mut Vec<Diagnostic>) -> Option<Machine> {
             continue;
         }
         let fabric = key.path.strip_prefix("fabric.").and_then(|rest| kinds_of.get(rest.split('.').next()?));
-        let kinds = fabric.copied().unwrap_or(kinds);
-        fill(key, kinds, layers, errors, &mut missing);
+        fill(key, fabric.unwrap_or(&kinds), &defaults, layers, errors, &mut missing);
     }
     let file = &layers.layers[layers.file];
     if missing.len() > FORGOTTEN_MAX && layers.layers.len() == layers.file + 1 && errors.is_empty() {
@@ -228,11 +225,11 @@ fn count_nodes(machine: &mut Machine, layers: &Layers, errors: &mut Vec<Diagnost
     let sum: u64 = machine.groups.iter().map(|group| u64::from(group.node.count)).sum();
     let parts = machine.groups.iter().map(|group| format!("{} {}", group.node.count, group.name)).collect::<Vec<_>>().join(", ");
     let given = layers.find("node.count").filter(|_| u64::from(machine.node.count) != sum);
-    match (u32::try_from(sum).ok().filter(|&sum| sum <= keys::NODES_MAX), given) {
+    match (u32::try_from(sum).ok().filter(|&sum| sum <= NODES_MAX), given) {
         (None, _) => errors.push(
             layers
                 .at("machine.groups", format!("the groups have {sum} nodes together: {parts}"))
-                .label(format!("expected at most {}", keys::NODES_MAX)),
+                .label(format!("expected at most {}", NODES_MAX)),
         ),
         // Beside the groups, or above them.
         (_, Some((layer, leaf))) if layers.find("machine.groups").is_some_and(|(groups, _)| layer <= groups) => {
@@ -244,103 +241,73 @@ fn count_nodes(machine: &mut Machine, layers: &Layers, errors: &mut Vec<Diagnost
     }
 }
 
-/// What the layers choose of the keys that decide which others there are, and by which layer: a value that is none is
-/// not here.
-#[derive(Clone, Copy)]
-struct Chosen {
-    topology: Option<(usize, TopologyKind)>,
-    nic: Option<(usize, NicKind)>,
-    protocol: Option<(usize, MessageProtocol)>,
-}
-
-impl Chosen {
-    /// The kinds, and the layer that chose the one on which `only` depends; `None` without that one.
-    fn kinds(self, only: &Only) -> Option<(usize, Kinds)> {
-        let layer = match only {
-            Only::All => 0,
-            Only::Topology(_) => self.topology?.0,
-            Only::Nic(_) => self.nic?.0,
-            Only::Protocol(_) => self.protocol?.0,
-        };
-        let topology = self.topology.map_or(TopologyKind::SingleSwitch, |(_, kind)| kind);
-        let nic = self.nic.map_or(NicKind::BxiV2, |(_, kind)| kind);
-        Some((layer, Kinds { topology, nic, protocol: self.protocol.map_or(MessageProtocol::Openmpi, |(_, protocol)| protocol) }))
-    }
-}
+/// What the layers choose of the keys that decide which others there are: the layer, and the value. One that is wrong
+/// is not here.
+type Chosen = BTreeMap<&'static str, (usize, String)>;
 
 /// Of the machine, or one of its networks.
 fn chosen(layers: &Layers, fabric: Option<&str>) -> Chosen {
-    let own = |path: &str| fabric.map(|name| format!("fabric.{name}.{path}")).filter(|own| layers.find(own).is_some());
-    let path = |path: &str| own(path).unwrap_or_else(|| path.to_owned());
-    // A machine that does not say has the NIC of which the defaults are.
-    let nic = layers.find(&path("nic.kind")).is_none().then_some((usize::MAX, NicKind::BxiV2));
-    let protocol = layers.find("message.protocol").is_none().then_some((usize::MAX, MessageProtocol::Openmpi));
-    Chosen {
-        protocol: protocol.or_else(|| choice(layers, "message.protocol", MessageProtocol::Openmpi)),
-        topology: choice(layers, &path("topology.kind"), TopologyKind::SingleSwitch),
-        nic: nic.or_else(|| choice(layers, &path("nic.kind"), NicKind::BxiV2)),
-    }
+    let mut draft = keys::generic();
+    let mut keys = keys::table(&mut draft);
+    let selectors: BTreeSet<&str> = keys.iter().filter_map(|key| Some(key.only.as_ref()?.selector)).collect();
+    let of = |selector: &'static str| {
+        let key = keys.iter_mut().find(|key| key.path == selector).expect("what decides is a key");
+        let own = fabric.map(|name| format!("fabric.{name}.{selector}")).and_then(|own| layers.find(&own));
+        let (layer, value) = match own.or_else(|| layers.find(selector)) {
+            Some((layer, leaf)) => (layer, leaf.value.clone()),
+            None => (usize::MAX, Value::of_default(key.default?)),
+        };
+        key.field.set(&value, key.limits).ok()?;
+        let Value::Text(kind) = value else { return None };
+        Some((selector, (layer, kind)))
+    };
+    selectors.into_iter().filter_map(of).collect()
 }
 
-/// The layer that makes a choice, and the choice if it is one.
-fn choice<C: Choice>(layers: &Layers, path: &str, mut kind: C) -> Option<(usize, C)> {
-    let (layer, leaf) = layers.find(path)?;
-    let Value::Text(text) = &leaf.value else { return None };
-    let index = kind.names().iter().position(|name| name == text)?;
-    kind.choose(index);
-    Some((layer, kind))
-}
-
-fn fill(mut key: Key<'_>, chosen: Chosen, layers: &Layers, errors: &mut Vec<Diagnostic>, missing: &mut Vec<Diagnostic>) {
-    let mut found = layers.find(&key.path).or_else(|| layers.find(key.otherwise?));
-    if let Some((selector, owners)) = key.only.owners() {
+fn fill(
+    mut key: Key<'_>,
+    chosen: &Chosen,
+    defaults: &BTreeMap<String, &'static str>,
+    layers: &Layers,
+    errors: &mut Vec<Diagnostic>,
+    missing: &mut Vec<Diagnostic>,
+) {
+    if let Some(Only { selector, values }) = &key.only {
         // Without a kind there is one complaint already.
-        let Some((layer_of_kind, kinds)) = chosen.kinds(&key.only) else { return };
-        if !key.applies_to(kinds) {
+        let Some(&(layer_of_kind, ref kind)) = chosen.get(selector) else { return };
+        if !values.contains(&kind.as_str()) {
             // A base that another layer gives a new kind may keep the keys of the old one.
             // Overrides are one layer in this.
             let last = if layer_of_kind < layers.file { layers.file - 1 } else { layer_of_kind };
             if let Some((layer, leaf)) = layers.find_until(&key.path, last) {
-                let kind = kinds.value_of(selector);
-                let owners: Vec<String> = owners.iter().map(|name| format!("\"{name}\"")).collect();
+                let owners: Vec<String> = values.iter().map(|name| format!("\"{name}\"")).collect();
                 let message = format!("`{}` belongs to {selector} = {}, not to \"{kind}\"", key.name(), owners.join(" or "));
-                let help = keys::help_on_kind(selector, kinds);
+                let help = keys::help_on_kind(selector, kind);
                 errors.push(layers.layers[layer].diagnostic(leaf.value_span.clone(), message).help(help));
             }
             return;
         }
-        found = layers.find(&key.path).or_else(|| layers.find(key.otherwise?));
     }
-    let default = key
-        .default
-        .clone()
-        .or_else(|| table(&mut Draft::blank(&[], &[])).into_iter().find(|other| Some(&*other.path) == key.otherwise)?.default);
+    let found = layers.find(&key.path).or_else(|| layers.find(key.otherwise.as_deref()?));
+    let default = key.default.or_else(|| defaults.get(key.otherwise.as_deref()?).copied());
     let problem = match found {
-        Some((layer, leaf)) => set(&mut key.field, &leaf.value).err().map(|problem| {
+        Some((layer, leaf)) => key.field.set(&leaf.value, key.limits).err().map(|problem| {
             let span = problem.span.unwrap_or_else(|| leaf.value_span.clone());
             layers.layers[layer].diagnostic(span, format!("`{}`: {}", key.path, problem.message)).label(problem.label).help(problem.help)
         }),
-        None => match &default {
+        None => match default {
             Some(default) => {
-                let value = match default.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
-                    Some(text) => Value::Text(text.to_owned()),
-                    None if default == "[]" => Value::Array(Vec::new()),
-                    None if default.contains('.') => Value::Decimal(default.to_string()),
-                    None => match default.parse() {
-                        Ok(flag) => Value::Boolean(flag),
-                        Err(_) => Value::Integer(default.parse().ok()),
-                    },
-                };
-                let result = set(&mut key.field, &value);
-                assert!(result.is_ok(), "the default of {} is a value of its own kind", key.path);
+                key.set_default(default);
                 None
             }
             // The other key is missing.
-            None if key.otherwise.is_some() && key.only.owners().is_none() => None,
+            None if key.otherwise.is_some() && key.only.is_none() => None,
             None => {
                 let section = key.section();
                 let message = format!("missing key `{}` in [{section}]", key.name());
-                missing.push(layers.missing(&key.path, message).label(expected(&key.field)).help(format!("{}: {}", key.path, key.doc)));
+                missing.push(
+                    layers.missing(&key.path, message).label(key.field.expected(key.limits)).help(format!("{}: {}", key.path, key.doc)),
+                );
                 None
             }
         },
@@ -349,277 +316,19 @@ fn fill(mut key: Key<'_>, chosen: Chosen, layers: &Layers, errors: &mut Vec<Diag
     errors.extend(problem.filter(|_| key.otherwise.is_none() || layers.find(&key.path).is_some()));
 }
 
-struct Problem {
-    message: String,
-    label: String,
-    help: String,
-    span: Option<Range<usize>>,
-}
-
-impl Problem {
-    fn new(message: impl Into<String>, label: impl Into<String>) -> Problem {
-        Problem { message: message.into(), label: label.into(), help: String::new(), span: None }
-    }
-}
-
-/// What a field takes, in words.
-pub(crate) fn expected(field: &Field<'_>) -> String {
-    match field {
-        Field::Text(_) => "expected a text".to_owned(),
-        Field::HostPattern(_) => "expected a host name with a place for the node index, such as \"node{:03}\"".to_owned(),
-        Field::Count(_, least, most) => format!("expected a whole number from {least} to {most}"),
-        Field::Counts(_) => "expected a list of whole numbers, one per level, such as [24, 10]".to_owned(),
-        Field::Indices(_) => "expected a list of whole numbers, such as [3, 17]".to_owned(),
-        Field::Texts(_) => "expected a list of texts, such as [\"3-17\"]".to_owned(),
-        Field::Time(..) => "expected a time with its unit, such as \"250 ns\"".to_owned(),
-        Field::Size(..) => "expected a size with its unit, such as \"9 KiB\"".to_owned(),
-        Field::Rate(_) => "expected a bandwidth with its unit, such as \"100 Gbit/s\"".to_owned(),
-        Field::Power(_) => "expected a power with its unit, such as \"16.2 W\"".to_owned(),
-        Field::Choice(choice) => format!("expected one of {}", quoted(choice.names())),
-        Field::Choices(choices) => format!("expected one of {}, or a list of {} of them", quoted(choices[0].names()), choices.len()),
-        Field::Flag(_) => "expected true or false".to_owned(),
-        Field::Ber(_) => "expected a number, such as 1e-5".to_owned(),
-        Field::Speed(_) | Field::Fraction(..) => "expected a number, such as 0.5".to_owned(),
-        Field::PathOrTime(_) => "expected \"path\", or a time with its unit, such as \"1 us\"".to_owned(),
-        Field::PathOrRate(_) => "expected \"path\", or a bandwidth with its unit, such as \"100 Gbit/s\"".to_owned(),
-        Field::SwitchOrTime(_) => "expected \"switch\", or a time with its unit, such as \"1 us\"".to_owned(),
-        Field::SwitchOrRate(_) => "expected \"switch\", or a bandwidth with its unit, such as \"100 Gbit/s\"".to_owned(),
-    }
-}
-
-fn quoted(names: &[&str]) -> String {
-    names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ")
-}
-
-fn choose(field: &mut dyn Choice, value: &Value, label: &str) -> Result<(), Problem> {
-    let Value::Text(text) = value else { return Err(Problem::new(format!("found {}", value.describe()), label)) };
-    let Some(index) = field.names().iter().position(|name| name == text) else {
-        let near = nearest(text, field.names().iter().copied());
-        let found = near.map_or_else(|| label.to_owned(), |near| format!("did you mean \"{near}\"?"));
-        let help = if near.is_some() { label.to_owned() } else { String::new() };
-        return Err(Problem { help, ..Problem::new(format!("unknown choice, {}", value.describe()), found) });
-    };
-    field.choose(index);
-    Ok(())
-}
-
-fn set(field: &mut Field<'_>, value: &Value) -> Result<(), Problem> {
-    let label = expected(field);
-    let wrong_type = || Problem::new(format!("found {}", value.describe()), label.clone());
-    match field {
-        Field::Text(field) => match value {
-            Value::Text(text) => **field = text.clone(),
-            _ => return Err(wrong_type()),
-        },
-        Field::HostPattern(field) => match value {
-            Value::Text(text) => **field = text.parse().map_err(|error| Problem::new(format!("{error}"), label.clone()))?,
-            _ => return Err(wrong_type()),
-        },
-        Field::Count(field, least, most) => **field = count(value, *least, *most, &label)?,
-        // 2^16: the most ports of a switch.
-        Field::Counts(field) => **field = counts(value, 1, 1 << 16, &label)?,
-        // 2^22: the most vertices of a network.
-        Field::Indices(field) => **field = counts(value, 0, 1 << 22, &label)?,
-        Field::Texts(field) => match value {
-            Value::Array(items) => {
-                let mut texts = Vec::with_capacity(items.len());
-                for (item, span) in items {
-                    match item {
-                        Value::Text(text) => texts.push(text.clone()),
-                        _ => return Err(Problem { span: Some(span.clone()), ..Problem::new(format!("found {}", item.describe()), label) }),
-                    }
-                }
-                **field = texts;
-            }
-            _ => return Err(wrong_type()),
-        },
-        Field::Time(field, least) => {
-            **field = quantity_of(value, &label)?;
-            range(**field, *least, TIME_MAX, quantity::time)?;
-        }
-        Field::Size(field, least) => {
-            **field = quantity_of(value, &label)?;
-            range(**field, *least, SIZE_MAX, quantity::size)?;
-        }
-        Field::Rate(field) => {
-            **field = quantity_of(value, &label)?;
-            range(**field, RATE_MIN, RATE_MAX, quantity::rate)?;
-        }
-        Field::Power(field) => {
-            **field = quantity_of(value, &label)?;
-            range(**field, Power(0), POWER_MAX, quantity::power)?;
-        }
-        Field::Speed(field) => {
-            let number: f64 = match value {
-                Value::Integer(Some(number)) => *number as f64,
-                Value::Decimal(text) => text.parse().unwrap_or(f64::NAN),
-                _ => return Err(wrong_type()),
-            };
-            // Not a number is not in any range.
-            if !(1e-3..=1e6).contains(&number) {
-                return Err(Problem::new(format!("{number} is out of range"), "expected 0.001 to 1000000"));
-            }
-            **field = Speed((number * 1e6).round() as u64);
-        }
-        Field::Ber(field) => {
-            let number: f64 = match value {
-                Value::Integer(Some(number)) => *number as f64,
-                Value::Decimal(text) => text.parse().unwrap_or(f64::NAN),
-                _ => return Err(wrong_type()),
-            };
-            let out = || Problem::new(format!("{number} is out of range"), "expected 0 to 0.1");
-            **field = Ber::new(number).ok_or_else(out)?;
-        }
-        Field::Fraction(field, most) => {
-            let number: f64 = match value {
-                Value::Integer(Some(number)) => *number as f64,
-                Value::Decimal(text) => text.parse().unwrap_or(f64::NAN),
-                _ => return Err(wrong_type()),
-            };
-            if !(1e-6..=f64::from(*most) / 1e6).contains(&number) {
-                let end = if *most == 1_000_000 { "at most 1" } else { "below 1" };
-                return Err(Problem::new(format!("{number} is out of range"), format!("expected a number above 0 and {end}")));
-            }
-            **field = Fraction((number * 1e6).round() as u32);
-        }
-        Field::Flag(field) => match value {
-            Value::Boolean(flag) => **field = *flag,
-            _ => return Err(wrong_type()),
-        },
-        Field::Choice(field) => choose(*field, value, &label)?,
-        Field::Choices(fields) => match value {
-            Value::Array(items) if items.len() != fields.len() => {
-                return Err(Problem::new(format!("a list of {}", items.len()), label));
-            }
-            Value::Array(items) => {
-                for (field, (item, span)) in fields.iter_mut().zip(items) {
-                    choose(*field, item, &label).map_err(|problem| Problem { span: Some(span.clone()), ..problem })?;
-                }
-            }
-            _ => fields.iter_mut().try_for_each(|field| choose(*field, value, &label))?,
-        },
-        Field::PathOrTime(field) => match value {
-            Value::Text(text) if text == "path" => **field = PathOr::Path,
-            _ => {
-                let time: SimTime = quantity_of(value, &label)?;
-                range(time, SimTime::ZERO, TIME_MAX, quantity::time)?;
-                **field = PathOr::Fixed(time);
-            }
-        },
-        Field::SwitchOrTime(field) => match value {
-            Value::Text(text) if text == "switch" => **field = SwitchOr::Switch,
-            _ => {
-                let time: SimTime = quantity_of(value, &label)?;
-                range(time, SimTime::ZERO, TIME_MAX, quantity::time)?;
-                **field = SwitchOr::Own(time);
-            }
-        },
-        Field::SwitchOrRate(field) => match value {
-            Value::Text(text) if text == "switch" => **field = SwitchOr::Switch,
-            _ => {
-                let rate: ByteRate = quantity_of(value, &label)?;
-                range(rate, RATE_MIN, RATE_MAX, quantity::rate)?;
-                **field = SwitchOr::Own(rate);
-            }
-        },
-        Field::PathOrRate(field) => match value {
-            Value::Text(text) if text == "path" => **field = PathOr::Path,
-            _ => {
-                let rate: ByteRate = quantity_of(value, &label)?;
-                range(rate, RATE_MIN, RATE_MAX, quantity::rate)?;
-                **field = PathOr::Fixed(rate);
-            }
-        },
-    }
-    Ok(())
-}
-
-fn counts(value: &Value, least: u32, most: u32, label: &str) -> Result<Vec<u32>, Problem> {
-    let Value::Array(items) = value else { return Err(Problem::new(format!("found {}", value.describe()), label)) };
-    let each = format!("expected a whole number from {least} to {most}");
-    let of = |(item, span): &(Value, Range<usize>)| {
-        count(item, least, most, &each).map_err(|problem| Problem { span: Some(span.clone()), ..problem })
-    };
-    items.iter().map(of).collect()
-}
-
-fn count(value: &Value, least: u32, most: u32, label: &str) -> Result<u32, Problem> {
-    match value {
-        Value::Integer(Some(number)) => match u32::try_from(*number) {
-            Ok(number) if (least..=most).contains(&number) => Ok(number),
-            _ => Err(Problem::new(format!("{number} is out of range"), label)),
-        },
-        _ => Err(Problem::new(format!("found {}", value.describe()), label)),
-    }
-}
-
-fn quantity_of<T: std::str::FromStr<Err = QuantityError>>(value: &Value, label: &str) -> Result<T, Problem> {
-    match value {
-        Value::Text(text) => text.parse().map_err(|error| match error {
-            QuantityError::NoNumber { .. } => Problem::new(format!("found {}", value.describe()), label),
-            QuantityError::Unit { unit, expected, .. } => {
-                let message = if unit.is_empty() { "no unit".to_owned() } else { format!("unknown unit {unit:?} here") };
-                Problem { help: format!("units: {expected}"), ..Problem::new(message, label) }
-            }
-            QuantityError::Range { .. } => Problem::new(format!("{} is out of range", value.describe()), label),
-        }),
-        _ => Err(Problem::new(format!("found {}", value.describe()), label)),
-    }
-}
-
-fn range<T: PartialOrd + Copy>(value: T, least: T, most: T, show: fn(T) -> String) -> Result<(), Problem> {
-    if value < least || value > most {
-        let label = format!("expected {} to {}", show(least), show(most));
-        return Err(Problem::new(format!("{} is out of range", show(value)), label));
-    }
-    Ok(())
-}
-
 /// What a resolved machine's keys hold, in the order of the table.
 pub(crate) fn entries(machine: &Machine) -> Vec<(String, Value)> {
     let mut draft = Draft::of(machine);
-    let kinds = |machine: &Machine| Kinds { topology: machine.topology.kind, nic: machine.nic.kind, protocol: machine.message.protocol };
-    let own = kinds(machine);
-    let of_fabrics: BTreeMap<&str, Kinds> = machine.fabrics.iter().map(|fabric| (fabric.name.as_str(), kinds(&fabric.machine))).collect();
-    let kinds_of =
-        |path: &str| path.strip_prefix("fabric.").and_then(|rest| of_fabrics.get(rest.split('.').next()?)).copied().unwrap_or(own);
-    keys::table(&mut draft)
-        .into_iter()
-        .filter(|key| key.path != "machine.base" && key.applies_to(kinds_of(&key.path)))
-        .map(|key| {
-            let value = match key.field {
-                Field::Text(text) => Value::Text(text.clone()),
-                Field::HostPattern(pattern) => Value::Text(pattern.to_string()),
-                Field::Count(count, ..) => Value::Integer(Some(i64::from(*count))),
-                Field::Texts(texts) => Value::Array(texts.iter().map(|text| (Value::Text(text.clone()), 0..0)).collect()),
-                Field::Counts(counts) | Field::Indices(counts) => {
-                    Value::Array(counts.iter().map(|&count| (Value::Integer(Some(i64::from(count))), 0..0)).collect())
-                }
-                Field::Time(time, _) => Value::Text(quantity::time(*time)),
-                Field::Size(size, _) => Value::Text(quantity::size(*size)),
-                Field::Rate(rate) => Value::Text(quantity::rate(*rate)),
-                Field::Power(power) => Value::Text(quantity::power(*power)),
-                Field::Choice(choice) => Value::Text(choice.names()[choice.index()].to_owned()),
-                Field::Choices(choices) => {
-                    let name = |choice: &&mut dyn Choice| Value::Text(choice.names()[choice.index()].to_owned());
-                    match choices.iter().all(|choice| choice.index() == choices[0].index()) {
-                        true => name(&choices[0]),
-                        false => Value::Array(choices.iter().map(|choice| (name(choice), 0..0)).collect()),
-                    }
-                }
-                Field::Flag(flag) => Value::Boolean(*flag),
-                Field::Speed(speed) if speed.0.is_multiple_of(1_000_000) => Value::Integer(i64::try_from(speed.0 / 1_000_000).ok()),
-                Field::Speed(speed) => Value::Decimal(speed.factor().to_string()),
-                Field::Ber(ber) if ber.rate() == 0.0 => Value::Integer(Some(0)),
-                Field::Ber(ber) => Value::Decimal(ber.rate().to_string()),
-                Field::Fraction(Fraction(1_000_000), _) => Value::Integer(Some(1)),
-                Field::Fraction(Fraction(millionths), _) => Value::Decimal((f64::from(*millionths) / 1e6).to_string()),
-                Field::PathOrTime(PathOr::Path) | Field::PathOrRate(PathOr::Path) => Value::Text("path".to_owned()),
-                Field::SwitchOrTime(SwitchOr::Switch) | Field::SwitchOrRate(SwitchOr::Switch) => Value::Text("switch".to_owned()),
-                Field::PathOrTime(PathOr::Fixed(time)) | Field::SwitchOrTime(SwitchOr::Own(time)) => Value::Text(quantity::time(*time)),
-                Field::PathOrRate(PathOr::Fixed(rate)) | Field::SwitchOrRate(SwitchOr::Own(rate)) => Value::Text(quantity::rate(*rate)),
-            };
-            (key.path.into_owned(), value)
+    let keys = table(&mut draft);
+    let values: BTreeMap<String, Value> = keys.iter().map(|key| (key.path.clone(), key.field.get())).collect();
+    // A network may have what decides for itself.
+    let applies = |key: &Key<'_>| {
+        key.only.as_ref().is_none_or(|only| {
+            let fabric = key.path.strip_prefix("fabric.").and_then(|rest| rest.split('.').next());
+            let own = fabric.and_then(|name| values.get(&format!("fabric.{name}.{}", only.selector)));
+            matches!(own.or_else(|| values.get(only.selector)), Some(Value::Text(kind)) if only.values.contains(&kind.as_str()))
         })
-        .collect()
+    };
+    let paths: Vec<String> = keys.iter().filter(|key| key.path != "machine.base" && applies(key)).map(|key| key.path.clone()).collect();
+    paths.into_iter().map(|path| (path.clone(), values[&path].clone())).collect()
 }

@@ -1,49 +1,19 @@
 //! Text to values with places: a machine file and its overrides as layers, the first one wins.
 
-use crate::diagnostic::{Diagnostic, nearest};
 use crate::keys;
+use narrows_keys::{Diagnostic, Value, nearest};
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
-/// A value of TOML, without its borrow.
-#[derive(Clone, Debug)]
-pub(crate) enum Value {
-    Text(String),
-    /// `None`: beyond 64 bits.
-    Integer(Option<i64>),
-    Boolean(bool),
-    /// A number with a fraction, as it stands.
-    Decimal(String),
-    Array(Vec<(Value, Range<usize>)>),
-    /// Nothing that any key takes: the name of the type.
-    Other(&'static str),
-}
-
-impl Value {
-    fn from_toml(value: &DeValue<'_>) -> Value {
-        match value {
-            DeValue::String(text) => Value::Text(text.to_string()),
-            DeValue::Integer(integer) => Value::Integer(i64::from_str_radix(&integer.as_str().replace('_', ""), integer.radix()).ok()),
-            DeValue::Float(number) => Value::Decimal(number.as_str().replace('_', "")),
-            DeValue::Boolean(flag) => Value::Boolean(*flag),
-            DeValue::Datetime(_) => Value::Other("a date"),
-            DeValue::Array(items) => Value::Array(items.iter().map(|item| (Value::from_toml(item.get_ref()), item.span())).collect()),
-            DeValue::Table(_) => Value::Other("a section"),
-        }
-    }
-
-    /// What it is, for "found ...".
-    pub(crate) fn describe(&self) -> String {
-        match self {
-            Value::Text(text) if text.chars().count() <= 40 => format!("the text {text:?}"),
-            Value::Text(_) => "a long text".to_owned(),
-            Value::Integer(Some(value)) => format!("the number {value}"),
-            Value::Integer(None) => "a number beyond 64 bits".to_owned(),
-            Value::Boolean(_) => "a boolean".to_owned(),
-            Value::Decimal(_) => "a number with a fraction".to_owned(),
-            Value::Array(_) => "a list".to_owned(),
-            Value::Other(kind) => (*kind).to_owned(),
-        }
+fn value_of(value: &DeValue<'_>) -> Value {
+    match value {
+        DeValue::String(text) => Value::Text(text.to_string()),
+        DeValue::Integer(integer) => Value::Integer(i64::from_str_radix(&integer.as_str().replace('_', ""), integer.radix()).ok()),
+        DeValue::Float(number) => Value::Decimal(number.as_str().replace('_', "")),
+        DeValue::Boolean(flag) => Value::Boolean(*flag),
+        DeValue::Datetime(_) => Value::Other("a date"),
+        DeValue::Array(items) => Value::Array(items.iter().map(|item| (value_of(item.get_ref()), item.span())).collect()),
+        DeValue::Table(_) => Value::Other("a section"),
     }
 }
 
@@ -161,7 +131,7 @@ impl Layer {
         let found: Vec<&str> = keys::paths().filter(|path| path.rsplit('.').next() == Some(key) && !path.starts_with("group.")).collect();
         let start = name.len() + 1 + (value.len() - value.trim_start().len());
         let value = match DeTable::parse(text) {
-            Ok(table) => table.get_ref().iter().next().map(|(_, value)| Value::from_toml(value.get_ref()))?,
+            Ok(table) => table.get_ref().iter().next().map(|(_, value)| value_of(value.get_ref()))?,
             Err(_) => Value::Text(value.trim().to_owned()),
         };
         Some((Leaf { path: key.to_owned(), value, value_span: start..text.trim_end().len().max(start) }, found))
@@ -188,7 +158,7 @@ impl Layer {
                         self.collect(inner, &path, errors);
                     }
                     other => {
-                        let found = Value::from_toml(other).describe();
+                        let found = value_of(other).describe();
                         errors.push(
                             self.diagnostic(value.span(), format!("`{path}` is a section; found {found}"))
                                 .label(format!("expected [{path}] and its keys"))
@@ -197,7 +167,7 @@ impl Layer {
                     }
                 }
             } else if plain && keys::is_key(&path) {
-                self.leaves.push(Leaf { path, value: Value::from_toml(value.get_ref()), value_span: value.span() });
+                self.leaves.push(Leaf { path, value: value_of(value.get_ref()), value_span: value.span() });
             } else {
                 errors.push(self.unknown(name, section, key.span(), matches!(value.get_ref(), DeValue::Table(_))));
             }

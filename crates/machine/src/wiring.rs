@@ -1,14 +1,15 @@
 //! The rules of wiring, once each: name, keys, room and graph. Reading, checks, messages and the reference of the keys
 //! go by this table; what routings a rule has follows from its graph (`narrows_topology::RoutingKind::of`).
 
-use crate::model::{Arrangement, Choice};
+use crate::model::Arrangement;
 use TopologyKind::{Dragonfly, DragonflyPlus, ExaNest, FatTree, File, HyperX, KAryNTree, Mesh, Pgft, SingleSwitch, SpineLeaf, Torus};
+use narrows_keys::{Key, Keys, Only, choice, keys};
 use narrows_topology as graph;
 use narrows_topology::{DragonflyPlusParameters, TopologyError, TorusParameters};
 
 choice! {
     /// `topology.kind`
-    TopologyKind {
+    pub enum TopologyKind {
         /// All nodes on one switch.
         SingleSwitch = "single-switch",
         /// k^n nodes, n levels of switches with k links down and k up.
@@ -38,7 +39,7 @@ choice! {
 
 choice! {
     /// `topology.boards`
-    Boards {
+    pub enum Boards {
         /// A ring along each dimension.
         Torus = "torus",
         /// Along each dimension every board is cabled to every other one.
@@ -46,49 +47,51 @@ choice! {
     }
 }
 
-/// `[topology]`: which rule, and its numbers. Those of other rules are as in [`Topology::new`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Topology {
-    /// Which rule.
-    pub kind: TopologyKind,
-    /// Links down (and up) of a switch.
-    pub k: u32,
-    /// Levels.
-    pub n: u32,
-    /// m: children of a switch of level i.
-    pub children: Vec<u32>,
-    /// w: parents of an element of level i - 1.
-    pub parents: Vec<u32>,
-    /// p: cables between such a pair.
-    pub parallel: Vec<u32>,
-    /// Hosts per router.
-    pub p: u32,
-    /// Routers per group.
-    pub a: u32,
-    /// Global links per router or spine.
-    pub h: u32,
-    /// Groups.
-    pub g: u32,
-    /// Where global links go.
-    pub arrangement: Arrangement,
-    /// Switches along each dimension.
-    pub lengths: Vec<u32>,
-    /// Switches of a board.
-    pub board: u32,
-    /// How boards are cabled.
-    pub boards: Boards,
-    /// Hosts of a switch, or of a leaf.
-    pub hosts_per_switch: u32,
-    /// Cables between two switches.
-    pub cables: u32,
-    /// Leaf switches (of a group).
-    pub leaves: u32,
-    /// Spine switches (of a group).
-    pub spines: u32,
-    /// The path of a graph file.
-    pub path: String,
-    /// What it says.
-    pub text: String,
+keys! {
+    /// `[topology]`: which rule, and its numbers. Those of other rules are whatever stands there.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Topology {
+        /// The wiring. `fat-tree`: the smallest one of full bisection for `node.count`.
+        pub kind: TopologyKind;
+        /// Links down, and up, of a switch.
+        pub k: u32, in 1..=1 << 15;
+        /// Levels of switches.
+        pub n: u32, in 1..=8;
+        /// m: children of a switch, per level from the hosts up.
+        pub children: Vec<u32>, in 1..=1 << 16;
+        /// w: parents of each child, per level from the hosts up.
+        pub parents: Vec<u32>, in 1..=1 << 16;
+        /// p: cables between a child and each parent, per level.
+        pub parallel: Vec<u32>, in 1..=1 << 16;
+        /// Hosts per router.
+        pub p: u32, in 1..=1 << 15;
+        /// Routers per group.
+        pub a: u32, in 1..=1 << 15;
+        /// Global links per router (dragonfly-plus: per spine).
+        pub h: u32, in 1..=1 << 15;
+        /// Groups.
+        pub g: u32, in 1..=1 << 20;
+        /// The group that global port d of group i leads to: i + d + 1, i - d - 1, or d (d + 1 from i on).
+        pub arrangement: Arrangement = "consecutive";
+        /// Switches (exanest: boards) along each dimension.
+        pub lengths: Vec<u32>, in 1..=1 << 16;
+        /// Switches of a board, cabled to each other; the first one has its torus links.
+        pub board: u32 = 4, in 1..=1 << 10;
+        /// Boards along a dimension are a ring, or each is cabled to each.
+        pub boards: Boards = "torus";
+        /// Hosts of each switch (of each leaf).
+        pub hosts_per_switch: u32 = 1, in 1..=1 << 15;
+        /// Parallel cables between two switches; not between groups.
+        pub cables: u32 = 1, in 1..=1 << 10;
+        /// Leaf switches (dragonfly-plus: of a group).
+        pub leaves: u32, in 1..=1 << 15;
+        /// Spine switches (dragonfly-plus: of a group).
+        pub spines: u32, in 1..=1 << 15;
+        /// A graph file; a path that is not absolute starts where the program was started.
+        pub path: String;
+        /// What the graph file says.
+        pub text: String => _;
+    }
 }
 
 /// What a rule is.
@@ -222,7 +225,7 @@ fn torus(t: &Topology, nodes: u32, _: u32) -> Result<graph::Topology, TopologyEr
     let torus = TorusParameters {
         lengths: t.lengths.clone(),
         wrap: t.kind != Mesh,
-        board: t.board,
+        board: if t.kind == ExaNest { t.board } else { 1 },
         hosts_per_switch: t.hosts_per_switch,
         cables: t.cables,
         hosts: Some(nodes),
@@ -231,37 +234,17 @@ fn torus(t: &Topology, nodes: u32, _: u32) -> Result<graph::Topology, TopologyEr
     Ok(if full { graph::Torus::of_full_meshes(torus)? } else { graph::Torus::new(torus)? }.build())
 }
 
-/// The kinds that have this key; none: all, or it is no key of a topology.
-pub(crate) fn owners(path: &str) -> Vec<TopologyKind> {
-    let name = path.strip_prefix("topology.").unwrap_or("");
-    RULES.iter().filter(|rule| rule.keys.contains(&name)).map(|rule| rule.kind).collect()
+/// Which machines have a key of `[topology]`: those with a rule that has it.
+pub(crate) fn owned(mut key: Key<'_>) -> Key<'_> {
+    let owners: Vec<&str> = RULES.iter().filter(|rule| rule.keys.contains(&key.name())).map(|rule| rule.kind.name()).collect();
+    key.only = (!owners.is_empty()).then_some(Only { selector: "topology.kind", values: owners.into() });
+    key
 }
 
 impl Topology {
     /// This rule, without numbers.
     pub fn new(kind: TopologyKind) -> Topology {
-        Topology {
-            kind,
-            k: 0,
-            n: 0,
-            children: Vec::new(),
-            parents: Vec::new(),
-            parallel: Vec::new(),
-            p: 0,
-            a: 0,
-            h: 0,
-            g: 0,
-            arrangement: Arrangement::Consecutive,
-            lengths: Vec::new(),
-            board: 1,
-            boards: Boards::Torus,
-            hosts_per_switch: 1,
-            cables: 1,
-            leaves: 0,
-            spines: 0,
-            path: String::new(),
-            text: String::new(),
-        }
+        Topology { kind, ..Keys::blank() }
     }
 
     fn rule(&self) -> &'static Rule {

@@ -2,7 +2,7 @@
 
 use crate::model::Machine;
 use crate::resolve::entries;
-use crate::source::Value;
+use narrows_keys::Value;
 use std::fmt::Write;
 
 impl Machine {

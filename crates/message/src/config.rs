@@ -2,17 +2,19 @@
 
 use crate::Registration;
 use crate::bridge::Bridging;
+use narrows_keys::choice;
 use narrows_portals::ProcessId;
 use narrows_units::Rail;
 use std::sync::Arc;
 
-/// How long messages travel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rendezvous {
-    /// The receiver fetches.
-    Get,
-    /// The receiver answers, then the sender puts.
-    Put,
+choice! {
+    /// How long messages travel.
+    pub enum Rendezvous {
+        /// The receiver fetches.
+        Get = "get",
+        /// The receiver answers, then the sender puts.
+        Put = "put",
+    }
 }
 
 /// How messages move.
@@ -68,13 +70,14 @@ pub enum Distribution {
     Rates,
 }
 
-/// Which rail a message that is not cut takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RailChoice {
-    /// The next one.
-    RoundRobin,
-    /// That which would be through with it first: by its rate, and the bytes that this process has under way there.
-    LeastLoaded,
+choice! {
+    /// Which rail a message that is not cut takes.
+    pub enum RailChoice {
+        /// The next one.
+        RoundRobin = "round-robin",
+        /// That which would be through with it first: by its rate, and the bytes that this process has under way there.
+        LeastLoaded = "least-loaded",
+    }
 }
 
 /// The rails that all processes of a run have, in rising order; or with [`Rails::bridged`] those of one of its modules.

@@ -1,39 +1,41 @@
 //! How much a NIC keeps for a network interface: one structure for machine files, the NIC and the library.
 
+use narrows_keys::keys;
 use narrows_units::Bytes;
 
 use crate::Limits;
 
-/// What a NIC offers to each network interface of a process (`ptl_ni_limits_t`, section 3.6.1). The default is
-/// [`NiLimits::BXI_V2`].
-///
-/// A part of the shared file, so its layout is that of C.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NiLimits {
-    /// List entries.
-    pub max_entries: u32,
-    /// Unexpected headers.
-    pub max_unexpected_headers: u32,
-    /// Memory descriptors.
-    pub max_mds: u32,
-    /// Counting events.
-    pub max_cts: u32,
-    /// Event queues.
-    pub max_eqs: u32,
-    /// Segments of a memory descriptor or list entry.
-    pub max_iovecs: u32,
-    /// Entries of one list.
-    pub max_list_size: u32,
-    /// Triggered operations that wait.
-    pub max_triggered_ops: u32,
-    /// Longest atomic.
-    pub max_atomic_size: Bytes,
-    /// Longest fetching atomic or swap.
-    pub max_fetch_atomic_size: Bytes,
-    /// Puts and atomics up to here that one process sends to another change memory in the order in which they were
-    /// issued.
-    pub max_waw_ordered_size: Bytes,
+keys! {
+    /// What a NIC offers to each network interface of a process (`ptl_ni_limits_t`, section 3.6.1). The default is
+    /// [`NiLimits::BXI_V2`].
+    ///
+    /// A part of the shared file, so its layout is that of C.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct NiLimits {
+        /// Matching entries per process.
+        pub max_entries: u32 = 16319, in 1..=1 << 24;
+        /// Unexpected headers per process.
+        pub max_unexpected_headers: u32 = 16319, in 1..=1 << 24;
+        /// Memory descriptors of a network interface.
+        pub max_mds: u32 = 8191, in 1..=1 << 20;
+        /// Counting events of a network interface.
+        pub max_cts: u32 = 2047, in 1..=1 << 15;
+        /// Event queues of a network interface.
+        pub max_eqs: u32 = 2046, in 1..=1 << 15;
+        /// Segments of a memory descriptor or list entry.
+        pub max_iovecs: u32 = 16319, in 0..=1 << 20;
+        /// Entries of one list, as programs are told.
+        pub max_list_size: u32 = 65535, in 1..=1 << 24;
+        /// Triggered operations of a network interface that may wait.
+        pub max_triggered_ops: u32 = 16378, in 0..=1 << 24;
+        /// Longest atomic.
+        pub max_atomic_size: Bytes = "1 KiB", in Bytes(32)..;
+        /// Longest fetching atomic or swap.
+        pub max_fetch_atomic_size: Bytes = "64 B", in Bytes(32)..;
+        /// Longest operations whose writes after writes are in order, and said to be so.
+        pub max_waw_ordered_size: Bytes = "0 B";
+    }
 }
 
 impl NiLimits {
@@ -62,5 +64,16 @@ impl NiLimits {
 impl Default for NiLimits {
     fn default() -> NiLimits {
         NiLimits::BXI_V2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narrows_keys::Keys;
+
+    #[test]
+    fn the_keys_have_the_defaults_of_bxi_v2() {
+        assert_eq!(NiLimits::defaults(), NiLimits::BXI_V2);
     }
 }

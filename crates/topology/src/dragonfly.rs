@@ -8,28 +8,26 @@
 use crate::divide::Divisor;
 use crate::graph::{GraphBuilder, GraphError, LinkClass, LinkId, MAX_VERTICES, Shape, Topology};
 use crate::guide::{Guide, Policy, Toward};
+use narrows_keys::choice;
 use std::fmt;
 
-/// Which group a global port leads to: port `d` of group `i`, with one link per pair of groups.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Arrangement {
-    /// To group `(i + d + 1) mod g`, as fact sheet 2.2 and BookSim have it.
-    #[default]
-    Consecutive,
-    /// Its mirror, to group `(i - d - 1) mod g` (Camarero, Vallejo, Beivide, "Topological Characterization of Hamming
-    /// and Dragonfly Networks and Its Implications on Routing", 2014).
-    Palmtree,
-    /// To group `d` when `d < i`, else `d + 1` (Hastings et al., "Comparing Global Link Arrangements for Dragonfly
-    /// Networks", 2015).
-    Absolute,
+choice! {
+    /// Which group a global port leads to: port `d` of group `i`, with one link per pair of groups.
+    #[derive(Default, Hash)]
+    pub enum Arrangement {
+        /// To group `(i + d + 1) mod g`, as fact sheet 2.2 and BookSim have it.
+        #[default]
+        Consecutive = "consecutive",
+        /// Its mirror, to group `(i - d - 1) mod g` (Camarero, Vallejo, Beivide, "Topological Characterization of
+        /// Hamming and Dragonfly Networks and Its Implications on Routing", 2014).
+        Palmtree = "palmtree",
+        /// To group `d` when `d < i`, else `d + 1` (Hastings et al., "Comparing Global Link Arrangements for Dragonfly
+        /// Networks", 2015).
+        Absolute = "absolute",
+    }
 }
 
 impl Arrangement {
-    /// All, in the order of their names.
-    pub const ALL: [Arrangement; 3] = [Arrangement::Consecutive, Arrangement::Palmtree, Arrangement::Absolute];
-    /// As machine files spell them.
-    pub const NAMES: [&'static str; 3] = ["consecutive", "palmtree", "absolute"];
-
     /// The port of group `from` that leads to group `to`, among those of one round.
     #[inline]
     pub(crate) fn port(self, from: u32, to: u32, groups: u32) -> u32 {

@@ -14,63 +14,42 @@ use crate::guide::{Detours, Guide, Policy};
 use crate::hyperx::HyperX;
 use crate::table::Table;
 use crate::torus::Torus;
+use narrows_keys::choice;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
-/// The ways of routing that a machine file can name.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-#[non_exhaustive]
-pub enum RoutingKind {
-    /// The topology's own: D-mod-K in fat trees, dimension order in tori, the fewest links between groups in
-    /// dragonflies.
-    #[default]
-    Minimal,
-    /// Fat trees: the target's number selects the way up (Zahavi 2010). All packets to one target take one way from one
-    /// source.
-    DModK,
-    /// Fat trees: the source's number selects the way up.
-    SModK,
-    /// Fat trees: up by the least loaded output, ties round robin; down as D-mod-K. Tori, meshes and HyperX: the least
-    /// loaded link that leads nearer.
-    Adaptive,
-    /// Tori and meshes: one dimension after the other, with a dateline in every ring.
-    DimensionOrder,
-    /// Through a way point drawn for each packet (Valiant 1982).
-    Valiant,
-    /// The lesser load of the minimal way and one through a way point, by the outputs of the source's switch.
-    UgalLocal,
-    /// The same by the true loads in the source's group.
-    UgalGlobal,
-    /// UGAL-L, decided again at each switch of the source's group.
-    Progressive,
-    /// Ways from a table: the fewest links, made for the graph as it is.
-    Table,
+choice! {
+    /// The ways of routing that a machine file can name.
+    #[derive(Hash, Default)]
+    #[non_exhaustive]
+    pub enum RoutingKind {
+        /// The topology's own: D-mod-K in fat trees, dimension order in tori, the fewest links between groups in
+        /// dragonflies.
+        #[default]
+        Minimal = "minimal",
+        /// Fat trees: the target's number selects the way up (Zahavi 2010). All packets to one target take one way from
+        /// one source.
+        DModK = "d-mod-k",
+        /// Fat trees: the source's number selects the way up.
+        SModK = "s-mod-k",
+        /// Fat trees: up by the least loaded output, ties round robin; down as D-mod-K. Tori, meshes and HyperX: the
+        /// least loaded link that leads nearer.
+        Adaptive = "adaptive",
+        /// Tori and meshes: one dimension after the other, with a dateline in every ring.
+        DimensionOrder = "dimension-order",
+        /// Through a way point drawn for each packet (Valiant 1982).
+        Valiant = "valiant",
+        /// The lesser load of the minimal way and one through a way point, by the outputs of the source's switch.
+        UgalLocal = "ugal-l",
+        /// The same by the true loads in the source's group.
+        UgalGlobal = "ugal-g",
+        /// UGAL-L, decided again at each switch of the source's group.
+        Progressive = "par",
+        /// Ways from a table: the fewest links, made for the graph as it is.
+        Table = "table",
+    }
 }
 
 impl RoutingKind {
-    /// All, in the order of their names' table.
-    pub const ALL: [RoutingKind; 10] = [
-        RoutingKind::Minimal,
-        RoutingKind::DModK,
-        RoutingKind::SModK,
-        RoutingKind::Adaptive,
-        RoutingKind::DimensionOrder,
-        RoutingKind::Valiant,
-        RoutingKind::UgalLocal,
-        RoutingKind::UgalGlobal,
-        RoutingKind::Progressive,
-        RoutingKind::Table,
-    ];
-
-    /// As machine files spell them.
-    pub const NAMES: [&'static str; 10] =
-        ["minimal", "d-mod-k", "s-mod-k", "adaptive", "dimension-order", "valiant", "ugal-l", "ugal-g", "par", "table"];
-
-    /// As machine files spell it.
-    pub fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
-    }
-
     /// Those that fit a topology.
     pub fn of(shape: &Shape) -> &'static [RoutingKind] {
         use RoutingKind::{Adaptive, DModK, DimensionOrder, Minimal, Progressive, SModK, Table, UgalGlobal, UgalLocal, Valiant};
@@ -101,12 +80,6 @@ impl Shape {
             Shape::HyperX(guide) => Policy::of(kind).map(|policy| guide.channels(policy)),
             Shape::Table(guide) => Policy::of(kind).map(|policy| guide.channels(policy)),
         }
-    }
-}
-
-impl fmt::Display for RoutingKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }
 

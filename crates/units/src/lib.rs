@@ -278,6 +278,23 @@ impl Power {
     }
 }
 
+/// A part of one, in millionths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fraction(pub u32);
+
+impl Fraction {
+    /// From 0 to 1.
+    pub fn as_f64(self) -> f64 {
+        f64::from(self.0) / 1e6
+    }
+
+    /// That part of something.
+    #[inline]
+    pub fn of(self, value: u64) -> u64 {
+        (u128::from(value) * u128::from(self.0) / 1_000_000) as u64
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -218,7 +218,7 @@ impl NetworkConfig {
         }
         let (buffer, headroom) = (self.buffer_per_channel, self.headroom(pause, topology));
         let least = Bytes(headroom.0.saturating_add(3 * self.packet().0));
-        if pause.xoff == Derived::FromPath && buffer < least {
+        if pause.xoff == Bytes(0) && buffer < least {
             return Err(ConfigError::Headroom { buffer, headroom, least });
         }
         let (xoff, xon) = self.pause_thresholds(pause, topology);

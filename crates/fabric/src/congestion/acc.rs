@@ -7,34 +7,36 @@
 //!
 //! Pulses are no events: the point counts those that have passed when the next packet comes.
 
-use super::{AtLinks, Fraction, Links, Numbers, Start, check_part, check_period, refuse};
+use super::{AtLinks, Links, Numbers, Start, check_part, check_period, refuse};
 use crate::Carried;
 use crate::config::{ConfigError, NetworkConfig};
 use crate::control::FlowRate;
 use crate::packet::state::Packet;
 use crate::port::Kind;
+use narrows_keys::{choice, keys};
 use narrows_topology::Topology;
-use narrows_units::{ByteRate, Bytes, SimTime};
+use narrows_units::{ByteRate, Bytes, Fraction, SimTime};
 
-/// Accurate congestion control (RED-SEA D1.4 section 8.1): links grant their flows max-min fair rates, by flow rate
-/// packets (FRPs) that go to the target and back once a period. What the document does not say is our reading.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Acc {
-    /// What sources and contention points do.
-    pub policy: AccPolicy,
-    /// The part of a link's rate that is granted to nobody.
-    pub margin: Fraction,
-    /// Between two pulses of the fabric's clock (rate re-evaluation period).
-    pub period: SimTime,
-    /// FRPs of a flow in a period, 1 or 2. One tells what the flow was granted and asks for its next rate. Of two the
-    /// first one asks and the second one, half a period later, tells.
-    pub packets_per_period: u32,
-    /// A link's share goes down at once, and up by this part of the way in a period.
-    pub rise: Fraction,
-    /// An FRP on the wire.
-    pub packet: Bytes,
-    /// Clocks are early by up to this, each by its own.
-    pub skew: SimTime,
+keys! {
+    /// Accurate congestion control (RED-SEA D1.4 section 8.1): links grant their flows max-min fair rates, by flow rate
+    /// packets (FRPs) that go to the target and back once a period. What the document does not say is our reading.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Acc {
+        /// With `acc`: what sources and links do; each policy has what those before it have.
+        pub policy: AccPolicy = "mind-the-gap";
+        /// The part of each link's rate that is granted to nobody.
+        pub margin: Fraction = 0.05, in ..=999_999;
+        /// Between two pulses of the fabric's clock, at which links find new shares.
+        pub period: SimTime = "20 us", in SimTime::from_ns(100)..;
+        /// Flow rate packets of a flow in a period; two make the loop half as long.
+        pub packets_per_period: u32 = 1, in 1..=2;
+        /// A share goes up by this part of the way in a period, and down at once.
+        pub rise: Fraction = 0.5, in ..=1_000_000;
+        /// A flow rate packet on the wire.
+        pub packet: Bytes = "32 B", in Bytes(1)..;
+        /// Each clock is early by up to this, at most a quarter of the period.
+        pub skew: SimTime = "0 ns";
+    }
 }
 
 impl Acc {
@@ -44,27 +46,21 @@ impl Acc {
     }
 }
 
-/// The policies of ACC, in the order of D1.4: each has what those before it have.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum AccPolicy {
-    /// FRPs at the pulses alone.
-    FrpOnly,
-    /// A flow that begins or ends says so at once, and links make room for it within the period.
-    FrpInit,
-    /// A flow sends nothing before its first rate is there; it begins at full speed without.
-    WaitForFeedback,
-    /// A flow that was granted a link's share counts among its own, whichever link it was that granted it.
-    MindTheGap,
-    /// After a rise that looks like a mistake a source goes up by steps that double.
-    WaitToRise,
-}
-
-impl AccPolicy {
-    /// All of them.
-    pub const ALL: [AccPolicy; 5] =
-        [AccPolicy::FrpOnly, AccPolicy::FrpInit, AccPolicy::WaitForFeedback, AccPolicy::MindTheGap, AccPolicy::WaitToRise];
-    /// Their names, in the same order.
-    pub const NAMES: [&'static str; 5] = ["frp-only", "frp-init", "wait-for-feedback", "mind-the-gap", "wait-to-rise"];
+choice! {
+    /// The policies of ACC, in the order of D1.4: each has what those before it have.
+    #[derive(PartialOrd, Ord)]
+    pub enum AccPolicy {
+        /// FRPs at the pulses alone.
+        FrpOnly = "frp-only",
+        /// A flow that begins or ends says so at once, and links make room for it within the period.
+        FrpInit = "frp-init",
+        /// A flow sends nothing before its first rate is there; it begins at full speed without.
+        WaitForFeedback = "wait-for-feedback",
+        /// A flow that was granted a link's share counts among its own, whichever link it was that granted it.
+        MindTheGap = "mind-the-gap",
+        /// After a rise that looks like a mistake a source goes up by steps that double.
+        WaitToRise = "wait-to-rise",
+    }
 }
 
 impl Numbers for Acc {

@@ -1,29 +1,32 @@
 //! DCQCN ([`Dcqcn`]). Links do nothing for it but mark ([`super::Ecn`]).
 
-use super::{Fraction, Numbers, check_period, refuse};
+use super::{Numbers, check_period, refuse};
 use crate::config::{ConfigError, NetworkConfig};
+use narrows_keys::keys;
 use narrows_topology::Topology;
-use narrows_units::{Bytes, SimTime};
+use narrows_units::{Bytes, Fraction, SimTime};
 
-/// DCQCN (Zhu et al., SIGCOMM 2015). Switches must mark: [`NetworkConfig::ecn`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Dcqcn {
-    /// N: a target tells of marks at most once in this time (section 3.1).
-    pub interval: SimTime,
-    /// A congestion notification packet on the wire.
-    pub packet: Bytes,
-    /// g: of alpha.
-    pub gain: Fraction,
-    /// K: alpha goes down after this time without a notification.
-    pub alpha_timer: SimTime,
-    /// T: the rate goes up after this time,
-    pub increase_timer: SimTime,
-    /// B: and after so many bytes.
-    pub byte_counter: Bytes,
-    /// R_AI: behind fast recovery the target rate goes up by this part of the host's link,
-    pub additive_increase: Fraction,
-    /// and by this one when both timer and counter are behind it.
-    pub hyper_increase: Fraction,
+keys! {
+    /// DCQCN (Zhu et al., SIGCOMM 2015). Switches must mark: [`NetworkConfig::ecn`].
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Dcqcn {
+        /// With `dcqcn`: a target tells of marks at most once in this time.
+        pub interval: SimTime = "50 us";
+        /// A congestion notification packet on the wire, with preamble and gap.
+        pub packet: Bytes = "84 B", in Bytes(1)..;
+        /// g: how fast alpha, half of which a cut takes, follows the marks.
+        pub gain: Fraction = 0.003906, in ..=1_000_000;
+        /// Without a notification for this time alpha goes down.
+        pub alpha_timer: SimTime = "55 us", in SimTime::from_ns(100)..;
+        /// T: the rate goes up after this time.
+        pub increase_timer: SimTime = "55 us", in SimTime::from_ns(100)..;
+        /// B: and after so many bytes.
+        pub byte_counter: Bytes = "10 MB", in Bytes(1)..;
+        /// R_AI: by this part of the link's rate, behind fast recovery; 0.001 are 40 Mbit/s at 40 Gbit/s.
+        pub additive_increase: Fraction = 0.001, in ..=1_000_000;
+        /// And by this part when both timer and counter are behind it.
+        pub hyper_increase: Fraction = 0.01, in ..=1_000_000;
+    }
 }
 
 impl Numbers for Dcqcn {

@@ -1,26 +1,29 @@
 //! HPCC ([`Hpcc`]), at links: switches write into packets of messages what they know of the next link ([`Telemetry`]),
 //! and acknowledgements bring it back to the source.
 
-use super::{AtLinks, Fraction, Links, Numbers, Start, check_part, check_round_trip, refuse};
+use super::{AtLinks, Links, Numbers, Start, check_part, check_round_trip, refuse};
 use crate::Carried;
 use crate::config::{ConfigError, NetworkConfig};
 use crate::packet::state::Packet;
 use crate::port::Kind;
+use narrows_keys::keys;
 use narrows_topology::Topology;
-use narrows_units::{ByteRate, Bytes, SimTime};
+use narrows_units::{ByteRate, Bytes, Fraction, SimTime};
 use serde::{Deserialize, Serialize};
 
-/// HPCC (Li et al., SIGCOMM 2019). Switches must write into packets: [`NetworkConfig::telemetry`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Hpcc {
-    /// T: from a packet to its acknowledgement through an empty network, at most, the same for all flows.
-    pub round_trip: SimTime,
-    /// eta: the part of a link that is used.
-    pub utilization: Fraction,
-    /// maxStage: so many round trips with additive increases alone.
-    pub max_stage: u32,
-    /// N: so many flows on a link at most. Additive increases follow from it (section 3.3).
-    pub flows: u32,
+keys! {
+    /// HPCC (Li et al., SIGCOMM 2019). Switches must write into packets: [`NetworkConfig::telemetry`].
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Hpcc {
+        /// With `hpcc`: T, from a packet to its acknowledgement through an empty network, at most.
+        pub round_trip: SimTime = "5 us", in SimTime::from_ns(10)..;
+        /// eta: the part of a link that is used.
+        pub utilization: Fraction = 0.95, in ..=999_999;
+        /// So many round trips with additive increases alone.
+        pub max_stage: u32 = 5, in 0..=255;
+        /// N: so many flows on a link at most; all together their additive increases take what `utilization` leaves.
+        pub flows: u32 = 16, in 1..=1 << 20;
+    }
 }
 
 /// So many switches write into a packet; those behind them leave it as it is (the remaining hop count of INT).

@@ -18,8 +18,9 @@ pub use swift::Swift;
 use crate::config::{ConfigError, NetworkConfig};
 use crate::packet::state::Packet;
 use crate::timing::Costs;
+use narrows_keys::{choice, keys};
 use narrows_topology::Topology;
-use narrows_units::{ByteRate, Bytes, SimTime};
+use narrows_units::{ByteRate, Bytes, Fraction, SimTime};
 use serde::{Deserialize, Serialize};
 
 /// The congestion control of flows.
@@ -41,6 +42,67 @@ pub enum Congestion {
     Hpcc(Hpcc),
     /// At the max-min fair rates that links find with its control packets.
     Sperc(Sperc),
+}
+
+choice! {
+    /// The name of a [`Congestion`].
+    pub enum Control {
+        /// None.
+        None = "none",
+        /// The same, and PAUSE frames hold flows up.
+        Pfc = "pfc",
+        /// [`Congestion::Throttle`].
+        Throttle = "throttle",
+        /// [`Congestion::Acc`].
+        Acc = "acc",
+        /// [`Congestion::Dcqcn`].
+        Dcqcn = "dcqcn",
+        /// [`Congestion::Swift`].
+        Swift = "swift",
+        /// [`Congestion::Nscc`].
+        Nscc = "nscc",
+        /// [`Congestion::Hpcc`].
+        Hpcc = "hpcc",
+        /// [`Congestion::Sperc`].
+        Sperc = "s-perc",
+    }
+}
+
+keys! {
+    /// The numbers of all of them.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Controls {
+        /// Of `acc`.
+        pub acc: Acc => "acc";
+        /// Of `dcqcn`.
+        pub dcqcn: Dcqcn => "dcqcn";
+        /// Of `swift`.
+        pub swift: Swift => "swift";
+        /// Of `nscc`.
+        pub nscc: Nscc => "nscc";
+        /// Of `hpcc`.
+        pub hpcc: Hpcc => "hpcc";
+        /// Of `s-perc`.
+        pub sperc: Sperc => "sperc";
+        /// With `throttle`: of a flow, headers included; packets that are sent again do not count.
+        pub throttle: ByteRate = "100 Gbit/s", at "network.throttle.rate";
+    }
+}
+
+impl Controls {
+    /// One of them with its numbers.
+    pub fn of(&self, control: Control) -> Congestion {
+        match control {
+            Control::None | Control::Pfc => Congestion::None,
+            Control::Throttle => Congestion::Throttle(self.throttle),
+            Control::Acc => Congestion::Acc(self.acc),
+            Control::Dcqcn => Congestion::Dcqcn(self.dcqcn),
+            Control::Swift => Congestion::Swift(self.swift),
+            Control::Nscc => Congestion::Nscc(self.nscc),
+            Control::Hpcc => Congestion::Hpcc(self.hpcc),
+            Control::Sperc => Congestion::Sperc(self.sperc),
+        }
+    }
 }
 
 impl Congestion {
@@ -200,23 +262,6 @@ impl NetworkConfig {
 /// They differ in numbers at most.
 fn is_alike(one: &Congestion, other: &Congestion) -> bool {
     std::mem::discriminant(one) == std::mem::discriminant(other)
-}
-
-/// A part of one, in millionths.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Fraction(pub u32);
-
-impl Fraction {
-    /// From 0 to 1.
-    pub fn as_f64(self) -> f64 {
-        f64::from(self.0) / 1e6
-    }
-
-    /// That part of something.
-    #[inline]
-    pub fn of(self, value: u64) -> u64 {
-        (u128::from(value) * u128::from(self.0) / 1_000_000) as u64
-    }
 }
 
 /// What switches mark (explicit congestion notification).

@@ -2,16 +2,19 @@
 
 use super::{Numbers, check_round_trip};
 use crate::config::{ConfigError, NetworkConfig};
+use narrows_keys::keys;
 use narrows_topology::Topology;
 use narrows_units::SimTime;
 
-/// NSCC (Ultra Ethernet Specification 1.0, section 3.6.13). Switches must mark: [`NetworkConfig::ecn`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Nscc {
-    /// From a packet to its acknowledgement through an empty network, at most: windows and steps follow from it.
-    pub round_trip: SimTime,
-    /// More than that by so much is no sign of congestion.
-    pub target: SimTime,
+keys! {
+    /// NSCC (Ultra Ethernet Specification 1.0, section 3.6.13). Switches must mark: [`NetworkConfig::ecn`].
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Nscc {
+        /// With `nscc`: from a packet to its acknowledgement through an empty network, at most.
+        pub round_trip: SimTime = "5 us", in SimTime::from_ns(10)..;
+        /// More than that by so much is no sign of congestion.
+        pub target: SimTime = "3.75 us", in SimTime::from_ns(10)..;
+    }
 }
 
 impl Numbers for Nscc {

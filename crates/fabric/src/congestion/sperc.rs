@@ -2,28 +2,30 @@
 //! flows that others limit, the number of those that it limits itself, and the highest of the former, and no state of a
 //! flow: that is in the flow's control packets ([`Shares`]).
 
-use super::{AtLinks, Fraction, Links, Numbers, Start, check_part, check_period};
+use super::{AtLinks, Links, Numbers, Start, check_part, check_period};
 use crate::Carried;
 use crate::config::{ConfigError, NetworkConfig};
 use crate::control::FlowRate;
 use crate::faults::Fault;
 use crate::packet::state::Packet;
 use crate::port::Kind;
+use narrows_keys::keys;
 use narrows_topology::{RoutingKind, Topology};
-use narrows_units::{ByteRate, Bytes, SimTime};
+use narrows_units::{ByteRate, Bytes, Fraction, SimTime};
 use serde::{Deserialize, Serialize};
 
-/// s-PERC (Jose et al., SIGMETRICS 2019): exact max-min fair rates, in as many rounds as there are steps of filling.
-/// Its control packets must not be lost, and those of a flow go one way.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sperc {
-    /// The part of a link's rate that is granted to nobody.
-    pub margin: Fraction,
-    /// Each flow sends a control packet once in this time, or in a round trip if that is longer. At least as long as
-    /// that, so that links know of all flows.
-    pub round: SimTime,
-    /// A control packet on the wire.
-    pub packet: Bytes,
+keys! {
+    /// s-PERC (Jose et al., SIGMETRICS 2019): exact max-min fair rates, in as many rounds as there are steps of
+    /// filling. Its control packets must not be lost, and those of a flow go one way.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Sperc {
+        /// With `s-perc`: the part of each link's rate that is granted to nobody.
+        pub margin: Fraction = 0.05, in ..=999_999;
+        /// Each flow sends a control packet once in this time; at least the longest round trip.
+        pub round: SimTime = "10 us", in SimTime::from_ns(100)..;
+        /// A control packet on the wire.
+        pub packet: Bytes = "64 B", in Bytes(1)..;
+    }
 }
 
 /// So many links of a way can grant.

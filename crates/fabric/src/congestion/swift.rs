@@ -1,23 +1,26 @@
 //! Swift ([`Swift`]). Links do nothing for it.
 
-use super::{Fraction, Numbers};
-use narrows_units::SimTime;
+use super::Numbers;
+use narrows_keys::keys;
+use narrows_units::{Fraction, SimTime};
 
-/// Swift (Kumar et al., SIGCOMM 2020), of delays from port to port alone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Swift {
-    /// The time from sending a packet to its acknowledgement that is no sign of congestion,
-    pub base_target: SimTime,
-    /// more for each link of the way,
-    pub per_hop: SimTime,
-    /// and up to this for small windows.
-    pub flow_range: SimTime,
-    /// Packets in a round trip, by which the window grows.
-    pub additive_increase: Fraction,
-    /// How much of the excess of the delay the window loses,
-    pub beta: Fraction,
-    /// and most of it at once.
-    pub most_decrease: Fraction,
+keys! {
+    /// Swift (Kumar et al., SIGCOMM 2020), of delays from port to port alone.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Swift {
+        /// With `swift`: the time until an acknowledgement that is no sign of congestion.
+        pub base_target: SimTime = "5 us";
+        /// More for each link of the way.
+        pub per_hop: SimTime = "300 ns";
+        /// And up to this for windows of a few packets.
+        pub flow_range: SimTime = "25 us";
+        /// Packets by which the window grows in a round trip.
+        pub additive_increase: Fraction = 1, in ..=1_000_000;
+        /// How much of the excess of the delay the window loses.
+        pub beta: Fraction = 0.8, in ..=1_000_000;
+        /// The most that it loses at once.
+        pub most_decrease: Fraction = 0.5, in ..=1_000_000;
+    }
 }
 
 impl Numbers for Swift {}

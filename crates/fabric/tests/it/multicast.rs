@@ -128,7 +128,7 @@ fn broadcasts_of_one_source_fill_its_link() {
 #[test]
 fn pauses_are_refused() {
     let topology = topology(0);
-    let pause = PauseConfig { xoff: narrows_fabric::Derived::Fixed(Bytes(8000)), ..PauseConfig::default() };
+    let pause = PauseConfig { xoff: Bytes(8000), ..PauseConfig::default() };
     let config = NetworkConfig { flow_control: FlowControl::Pause(pause), ..config(NetworkKind::Packet, &topology, false) };
     let mut driver = Driver::new(&config, topology).unwrap();
     assert_eq!(driver.tree(0, &[1, 2]).unwrap_err(), TreeError::Pause);

@@ -106,9 +106,9 @@ prop_compose! {
             flow_control: match pause {
                 0 => FlowControl::Credits,
                 // Far from enough headroom: packets are lost and sent again.
-                1 => FlowControl::Pause(PauseConfig { xoff: Derived::Fixed(Bytes(11 * packet)), resend_after: SimTime::from_us(3), ..PauseConfig::default() }),
+                1 => FlowControl::Pause(PauseConfig { xoff: Bytes(11 * packet), resend_after: SimTime::from_us(3), ..PauseConfig::default() }),
                 _ => FlowControl::Pause(PauseConfig {
-                    xoff: Derived::Fixed(Bytes(3 * packet)), xon: Derived::Fixed(Bytes(packet)), quanta: 20, resend_after: SimTime::from_us(2), ..PauseConfig::default()
+                    xoff: Bytes(3 * packet), xon: Bytes(packet), quanta: 20, resend_after: SimTime::from_us(2), ..PauseConfig::default()
                 }),
             },
             ..round_numbers(NetworkKind::Packet)

@@ -7,8 +7,8 @@ use narrows_engine::random::Stream;
 use narrows_engine::stream;
 use narrows_fabric::parallel::{Agent, Context, Fabric};
 use narrows_fabric::{
-    Arbitration, Arrival, ConfigError, Derived, FlowControl, Forwarding, LinkConfig, NetworkConfig, NetworkKind, Notice, Observer,
-    PacketArrival, PauseConfig, Queueing, Statistics, Transfer, TransferId,
+    Arbitration, Arrival, ConfigError, FlowControl, Forwarding, LinkConfig, NetworkConfig, NetworkKind, Notice, Observer, PacketArrival,
+    PauseConfig, Queueing, Statistics, Transfer, TransferId,
 };
 use narrows_topology::{FatTree, Topology};
 use narrows_units::{ByteRate, Bytes, SimTime};
@@ -301,7 +301,7 @@ fn paused(xoff: u64, buffer: u64) -> NetworkConfig {
     NetworkConfig {
         buffer_per_channel: Bytes(buffer * 1040),
         flow_control: FlowControl::Pause(PauseConfig {
-            xoff: Derived::Fixed(Bytes(xoff * 1040)),
+            xoff: Bytes(xoff * 1040),
             resend_after: SimTime::from_us(5),
             ..PauseConfig::default()
         }),
@@ -321,7 +321,7 @@ fn the_headroom_is_what_the_fact_sheet_says() {
     assert_eq!(paused(30, 32).missing_headroom(&topology), Some(Bytes(30 * 1040 + 7164 - 32 * 1040)));
     assert_eq!(round_numbers(NetworkKind::Packet).missing_headroom(&topology), None, "credits need none");
     // The thresholds that come of themselves: the buffer less the headroom, and two packets below.
-    let derived = PauseConfig { xoff: Derived::FromPath, ..pause };
+    let derived = PauseConfig { xoff: Bytes(0), ..pause };
     assert_eq!(config.pause_thresholds(&derived, &topology), (Bytes(32 * 1040 - 7164), Bytes(30 * 1040 - 7164)));
 }
 
@@ -388,10 +388,10 @@ fn thresholds_that_contradict_each_other_are_refused() {
         change(pause);
         config.check(&FatTree::one_switch(2).unwrap().build()).map(|_| ()).unwrap_err()
     };
-    let fixed = |packets: u64| Derived::Fixed(Bytes(packets * 1040));
+    let fixed = |packets: u64| Bytes(packets * 1040);
     assert!(matches!(refused(&|pause| pause.xoff = fixed(33), 32), ConfigError::Pause { .. }), "beyond the buffer");
     assert!(matches!(refused(&|pause| pause.xon = fixed(5), 32), ConfigError::Pause { .. }), "goes on above where it stops");
-    assert!(matches!(refused(&|pause| pause.xoff = Derived::FromPath, 9), ConfigError::Headroom { .. }), "all headroom");
+    assert!(matches!(refused(&|pause| pause.xoff = Bytes(0), 9), ConfigError::Headroom { .. }), "all headroom");
     for change in [
         (&|pause: &mut PauseConfig| pause.quanta = 0) as &dyn Fn(&mut PauseConfig),
         &|pause| pause.quanta = 65536,

@@ -1,19 +1,20 @@
 //! A machine checked as a whole: what no key alone shows.
 
-use super::quoted;
 use crate::assemble::VIRTUAL_NETWORKS;
-use crate::congestion::Congestion;
-use crate::diagnostic::Diagnostic;
 use crate::fault::FaultText;
-use crate::keys::{self, PACKET_MAX};
+use crate::keys;
 use crate::model::{Delivery, FlowControl, Machine, Marking, MessageProtocol, NicKind, Phy, Pscom, RoutingKind, Telemetry};
-use crate::source::{Layers, Value};
+use crate::source::Layers;
 use crate::wiring::{Topology, TopologyKind};
-use crate::{FaultError, RulesError, quantity};
-use narrows_fabric::ConfigError;
+use crate::{FaultError, RulesError};
+use narrows_fabric::{ConfigError, Control};
+use narrows_keys::{Diagnostic, Value, quantity, quoted};
 use narrows_topology::TopologyError;
 use narrows_units::{Bytes, NodeId};
 use std::collections::BTreeMap;
+
+/// Largest packet: 1 GiB, what the packet network can hold.
+const PACKET_MAX: Bytes = Bytes(1 << 30);
 
 /// What no key alone shows.
 pub(super) fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
@@ -158,12 +159,12 @@ pub(super) fn check_network(machine: &Machine, layers: &Scope<'_>, errors: &mut 
 /// What congestion controls need of ports and switches.
 fn congestion(machine: &Machine, layers: &Scope<'_>, errors: &mut Vec<Diagnostic>) {
     let path = "network.congestion";
-    if machine.network.congestion.contains(&Congestion::Pfc) && machine.network.flow_control != FlowControl::Pfc {
+    if machine.network.congestion.contains(&Control::Pfc) && machine.network.flow_control != FlowControl::Pfc {
         let message = "PAUSE alone, and this network's flow control is credits (network.flow_control)";
         let help = "set network.flow_control = \"pfc\", or network.congestion = \"none\"";
         errors.push(layers.at(path, message).help(help));
     }
-    let of_flows = |congestion: &&Congestion| ![Congestion::None, Congestion::Pfc].contains(congestion);
+    let of_flows = |congestion: &&Control| ![Control::None, Control::Pfc].contains(congestion);
     if machine.network.congestion.iter().find(of_flows).is_some() && machine.network.reliability.delivery == Delivery::None {
         let help = "set network.reliability.delivery = \"ordered\", or \"unordered\"";
         errors.push(layers.at(path, "a congestion control of flows, and ports have none").label("expected \"none\"").help(help));

@@ -147,8 +147,8 @@ fn switches_reach_the_network() {
     assert_eq!((network.forwarding, network.queueing, network.speedup), (Forwarding::StoreAndForward, Queueing::Fifo, 2));
     assert_eq!((network.arbitration, network.strict_priority), (Arbitration::WeightedBytes(vec![1, 2]), 8));
     let pause = PauseConfig {
-        xoff: Derived::Fixed(Bytes(900 << 10)),
-        xon: Derived::FromPath,
+        xoff: Bytes(900 << 10),
+        xon: Bytes(0),
         quanta: 7,
         frame: Bytes(9),
         response: SimTime::from_ns(8),

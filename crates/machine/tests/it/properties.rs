@@ -1,8 +1,8 @@
 //! What holds for every machine and for every text, however broken.
 
+use narrows_fabric::Derived;
 use narrows_machine::{
-    Link, Machine, MachineError, NetworkKind, Overrides, PRESETS, PathOr, Rendezvous, RoutingKind, Topology, TopologyKind, preset,
-    reference,
+    Link, Machine, MachineError, NetworkKind, Overrides, PRESETS, Rendezvous, RoutingKind, Topology, TopologyKind, preset, reference,
 };
 use narrows_units::{ByteRate, Bytes, SimTime};
 use proptest::prelude::*;
@@ -141,8 +141,8 @@ prop_compose! {
         machine.node.host_name = host.parse().unwrap();
         machine.node.count = counts.0;
         machine.node.cores = counts.1;
-        machine.nic.data_bandwidth = rates.1;
         let nic = machine.nic.portals_mut();
+        nic.data_bandwidth = rates.1;
         nic.pcie_latency = SimTime(times[0].0.max(1));
         nic.pcie_rate = rates.0;
         (machine.intra, machine.link.host, machine.link.switch) = links;
@@ -160,9 +160,9 @@ prop_compose! {
         machine.network.buffer = Bytes(buffer + mtu + machine.network.header.0);
         machine.network.virtual_channels = counts.3;
         machine.network.routing = if adaptive { RoutingKind::Adaptive } else { RoutingKind::DModK };
-        machine.network.loggp.latency = fixed.map_or(PathOr::Path, PathOr::Fixed);
+        machine.network.loggp.latency = fixed.map_or(Derived::FromPath, Derived::Fixed);
         machine.network.loggp.gap = times[9];
-        machine.network.loggp.bandwidth = if adaptive { PathOr::Fixed(rates.2) } else { PathOr::Path };
+        machine.network.loggp.rate = if adaptive { Derived::Fixed(rates.2) } else { Derived::FromPath };
         machine.switch.latency = times[10];
         machine.topology = topology;
         machine.node.software.post = times[11];

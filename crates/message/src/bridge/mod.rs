@@ -24,19 +24,21 @@ pub use gateway::{Gateway, Passed, Relay};
 
 use crate::heap::Heap;
 use crate::{RailConfig, Transport, wire};
+use narrows_keys::choice;
 use narrows_portals::bridge::{Envelope, Forward};
 use narrows_portals::{EqId, Event, EventKind, FailType, LocalBuffer, ProcessId, md};
 use narrows_units::{Rail, SimTime};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Which gateway a message takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GatewayChoice {
-    /// By the two nodes: always the same one.
-    Static,
-    /// That to which this process has fewest bytes under way.
-    LeastLoaded,
+choice! {
+    /// Which gateway a message takes.
+    pub enum GatewayChoice {
+        /// By the two nodes: always the same one.
+        Static = "static",
+        /// That to which this process has fewest bytes under way.
+        LeastLoaded = "least-loaded",
+    }
 }
 
 /// A gateway.

@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use narrows_keys::{Only, keys};
 use narrows_units::{ByteRate, Bytes, PortId, SimTime};
 use serde::{Deserialize, Serialize};
 
@@ -22,17 +23,26 @@ use crate::portals::Header;
 use narrows_matching::CommandError;
 use narrows_portals::Process;
 
-/// What the stack costs at each end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TcpConfig {
-    /// A message.
-    pub message: SimTime,
-    /// Most bytes of a segment, not zero.
-    pub segment: Bytes,
-    /// A segment.
-    pub segment_time: SimTime,
-    /// Bytes are copied at this rate.
-    pub rate: ByteRate,
+const OWN: Only = Only::with("nic.kind", &["tcp"]);
+
+keys! {
+    /// What the stack costs at each end: `[nic.tcp]`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct TcpConfig {
+        // Our own choice: half a round trip of some 12 us, as TCP has on Ethernet of 10 to 25 Gb/s.
+        /// At each end the core that runs the operating system's stack takes so long for a message: the system call,
+        /// the wake-up.
+        pub message: SimTime = "4500 ns", of OWN;
+        // What Linux hands to a NIC at a time (GSO_MAX_SIZE).
+        /// Messages are cut into segments, which the NIC cuts into packets.
+        pub segment: Bytes = "64 KiB", in Bytes(1).., of OWN;
+        // The split is our own choice; together some 42 Gb/s, what one core takes (Cai et al., "Understanding Host
+        // Network Stack Overheads", SIGCOMM 2021; quoted from memory).
+        /// ... for a segment.
+        pub segment_time: SimTime = "1 us", of OWN;
+        /// ... copies bytes at this rate.
+        pub rate: ByteRate = "5.7 GB/s", of OWN;
+    }
 }
 
 /// What travels with a segment.
@@ -200,7 +210,7 @@ impl Below for Tcp<Header> {
     type Config = TcpConfig;
 
     fn at(config: &TcpConfig, _: &Directory, port: PortId) -> Self {
-        Tcp::new(config.clone(), port)
+        Tcp::new(*config, port)
     }
     fn order(departure: Departure<Header>) -> TcpSend<Header> {
         TcpSend { departure, quiet: matches!(departure.header, Header::Received(_)) }

@@ -4,8 +4,8 @@
 use narrows_fabric::parallel::{Agent, Context, Fabric};
 use narrows_fabric::seam::{Acknowledge, PacketIn, PacketOut, Passage, Verdict};
 use narrows_fabric::{
-    Arrival, Checks, Congestion, Delivery, Derived, Fault, FlowControl, Fraction, LinkConfig, NetworkConfig, Observer, PauseConfig,
-    Probability, Queueing, Reliability, Statistics, Swift, Transfer, TransferId,
+    Arrival, Checks, Congestion, Delivery, Fault, FlowControl, Fraction, LinkConfig, NetworkConfig, Observer, PauseConfig, Probability,
+    Queueing, Reliability, Statistics, Swift, Transfer, TransferId,
 };
 use narrows_port::HostPorts;
 use narrows_topology::{FatTree, RoutingKind, Topology};
@@ -233,13 +233,7 @@ fn one_credit_carries_a_packet_per_round_trip_and_delay() {
 #[test]
 fn pause_frames_carry_the_delay_to_the_sender() {
     let response = SimTime::from_ns(9);
-    let pause = PauseConfig {
-        xoff: Derived::Fixed(Bytes(MTU + 40)),
-        xon: Derived::Fixed(Bytes(1)),
-        frame: Bytes(60),
-        response,
-        ..PauseConfig::default()
-    };
+    let pause = PauseConfig { xoff: Bytes(MTU + 40), xon: Bytes(1), frame: Bytes(60), response, ..PauseConfig::default() };
     let config = NetworkConfig { flow_control: FlowControl::Pause(pause), ..config(8) };
     let per_packet = PACKET + LATENCY * 2 + SimTime::from_ns(6) + response + DELAY;
     let one = time(&config, Act::Hold(DELAY), 1);

@@ -55,7 +55,7 @@ fn topologies() -> Vec<Topology> {
         boards_in_full_meshes(&[4], 4, 1),
         boards_in_full_meshes(&[5, 3], 2, 2),
     ];
-    for arrangement in Arrangement::ALL {
+    for &arrangement in Arrangement::ALL {
         all.push(dragonfly(1, 2, 1, 3, arrangement));
         all.push(dragonfly(2, 4, 2, 9, arrangement));
         all.push(dragonfly(2, 4, 2, 4, arrangement)); // two links per pair of groups, two ports empty

@@ -28,7 +28,7 @@ const AFTER: usize = 80;
 
 impl Diagnostic {
     /// A complaint about `span` (byte offsets) of `text`.
-    pub(crate) fn new(file: &str, text: &str, span: Range<usize>, message: impl Into<String>) -> Diagnostic {
+    pub fn new(file: &str, text: &str, span: Range<usize>, message: impl Into<String>) -> Diagnostic {
         let at = floor_boundary(text, span.start);
         let line_start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
         let line_end = text[at..].find('\n').map_or(text.len(), |newline| at + newline);
@@ -46,18 +46,18 @@ impl Diagnostic {
     }
 
     /// Says before the message what it is about.
-    pub(crate) fn of(&mut self, what: &str) {
+    pub fn of(&mut self, what: &str) {
         self.message = format!("{what}: {}", self.message);
     }
 
     /// With words beside the underline.
-    pub(crate) fn label(mut self, label: impl Into<String>) -> Diagnostic {
+    pub fn label(mut self, label: impl Into<String>) -> Diagnostic {
         self.label = label.into();
         self
     }
 
     /// With advice below.
-    pub(crate) fn help(mut self, help: impl Into<String>) -> Diagnostic {
+    pub fn help(mut self, help: impl Into<String>) -> Diagnostic {
         self.help = help.into();
         self
     }
@@ -95,7 +95,7 @@ impl fmt::Display for Diagnostic {
 }
 
 /// The known name that `name` was most likely meant to be.
-pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // No key is half as long; and the distance costs the product of the lengths.
     if name.len() > 64 {
         return None;

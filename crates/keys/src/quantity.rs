@@ -16,7 +16,7 @@ fn decimal(value: u64, units: &[(u64, &str)]) -> String {
 }
 
 /// `"1.2 us"`
-pub(crate) fn time(value: SimTime) -> String {
+pub fn time(value: SimTime) -> String {
     if value == SimTime::ZERO {
         return "0 ns".to_owned();
     }
@@ -24,17 +24,17 @@ pub(crate) fn time(value: SimTime) -> String {
 }
 
 /// `"9 KiB"`
-pub(crate) fn size(value: Bytes) -> String {
+pub fn size(value: Bytes) -> String {
     value.to_string()
 }
 
 /// `"11.1 GB/s"`
-pub(crate) fn rate(value: ByteRate) -> String {
+pub fn rate(value: ByteRate) -> String {
     decimal(value.0, &[(1_000_000_000_000, "TB/s"), (1_000_000_000, "GB/s"), (1_000_000, "MB/s"), (1_000, "kB/s"), (1, "B/s")])
 }
 
 /// `"16.2 W"`
-pub(crate) fn power(value: Power) -> String {
+pub fn power(value: Power) -> String {
     if value == Power(0) {
         return "0 W".to_owned();
     }
@@ -44,7 +44,7 @@ pub(crate) fn power(value: Power) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::{POWER_MAX, RATE_MAX, SIZE_MAX, TIME_MAX};
+    use crate::field::{POWER_MAX, RATE_MAX, SIZE_MAX, TIME_MAX};
     use proptest::prelude::*;
 
     #[test]
