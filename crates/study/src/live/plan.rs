@@ -1,0 +1,534 @@
+//! What a run is going to be: everything that can be said, and refused, before a process is started.
+
+use super::{Check, Compute, Computing, LAUNCHER, Like, RunSpec, TimingSpec, host, launcher, libraries, preload_list, pscom};
+use crate::background;
+use crate::hardware::Networks;
+use crate::{Observer, StudyError, Ways};
+use narrows_channel::counter::{self, Event, Refusal};
+use narrows_channel::{Processor, Settings, stretches};
+use narrows_launch as launch;
+use narrows_live::{Launcher, Options};
+use narrows_machine::{Machine, MessageProtocol, Node, Placement};
+use narrows_message::{MessageConfig, Rendezvous};
+use narrows_output::Meter;
+use narrows_portals::{NodeId, ProcessId};
+use narrows_timeline::Timeline;
+use narrows_traffic::Background;
+use narrows_units::{Bytes, SimTime};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+/// What is started: looked up on this host.
+pub(super) struct Program {
+    /// As its launcher is given it.
+    pub path: String,
+    pub mpi: launch::Mpi,
+    /// The folder of the libraries that enter the ranks.
+    pub libraries: PathBuf,
+}
+
+/// A run before it begins.
+pub(super) struct Plan<'a> {
+    pub spec: &'a RunSpec,
+    pub machine: &'a Machine,
+    pub program: Program,
+    /// The node of each rank.
+    pub placement: Vec<NodeId>,
+    pub processes: Vec<ProcessId>,
+    /// The name of each rank's node.
+    pub hosts: Vec<String>,
+    pub networks: Networks<'a>,
+    pub message: MessageConfig,
+    pub ways: Ways,
+    pub background: Option<Background>,
+    /// Computing times of another run.
+    pub computing: Option<Computing>,
+    pub like: Option<Like>,
+    counter: Option<Event>,
+    /// Nodes of a board whose NICs do MPI_Allreduce.
+    offload_board: Option<u32>,
+}
+
+/// Where the ranks find what is theirs, by path.
+pub(super) struct Files<'a> {
+    /// The preload library, fitted to the MPI library.
+    pub preload: &'a Path,
+    /// The recorder.
+    pub recorder: Option<&'a Path>,
+    /// The shared file of ranks and simulator.
+    pub channel: String,
+    /// Tables of computing times.
+    pub computing: Option<String>,
+    /// The folder in which each process has a file open while it lives.
+    pub alive: &'a Path,
+}
+
+impl RunSpec {
+    /// The machine, as the other options and the environment change it.
+    pub(super) fn load(&self, observer: &dyn Observer) -> Result<Machine, StudyError> {
+        let mut machine = self.machine.load(observer)?;
+        if let Some(timing) = &self.timing {
+            timing.change(&mut machine);
+        }
+        if machine.message.protocol == MessageProtocol::Pscom {
+            let variables = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+            pscom::apply(variables, &mut machine).map_err(StudyError::Host)?;
+        }
+        Ok(machine)
+    }
+
+    /// The node of each rank.
+    pub(super) fn placed(&self, machine: &Machine) -> Result<Vec<NodeId>, StudyError> {
+        let placement: Placement = self.placement.parse().map_err(|error| StudyError::Placement(format!("--placement: {error}")))?;
+        narrows_machine::placement(&placement, machine, self.ppn, self.ranks).map_err(|error| StudyError::Placement(error.to_string()))
+    }
+
+    /// What is to be started, if this host has it and the room for it.
+    pub(super) fn found(&self) -> Result<Program, StudyError> {
+        launch::resources::check_temporary().map_err(StudyError::Host)?;
+        launch::resources::check_files(self.ranks, launch::resources::FILES_OF_A_RANK).map_err(StudyError::Host)?;
+        let (mpi, path) = launcher(self.mpirun.as_deref(), &self.program).map_err(host)?;
+        launch::resources::check_files(self.ranks, mpi.library.open_files).map_err(StudyError::Host)?;
+        self.check_transport(&mpi, &path)?;
+        Ok(Program { path, mpi, libraries: libraries().map_err(StudyError::Host)? })
+    }
+
+    /// Whether the MPI has what the messages are to go through.
+    fn check_transport(&self, mpi: &launch::Mpi, program: &str) -> Result<(), StudyError> {
+        let component = match self.transport {
+            launch::Transport::Ofi(_) => return Ok(()),
+            launch::Transport::MtlPortals4 => "mtl_portals4",
+            launch::Transport::BtlPortals4 => "btl_portals4",
+        };
+        if mpi.library.components.is_none() {
+            return Err(StudyError::Host(format!(
+                "--transport chooses among the components of Open MPI, and this is {mpi}; leave it away"
+            )));
+        }
+        if launch::has_component(mpi, program, &self.program[1..], component) == Some(false) {
+            return Err(StudyError::Host(format!(
+                "--transport: this {mpi} was built without Portals 4 and has no component {}; leave it away, or use an Open MPI that was \
+                 configured --with-portals4",
+                component.replace('_', "/")
+            )));
+        }
+        Ok(())
+    }
+
+    /// The computing times of another run, and how they are scaled.
+    fn times(&self) -> Result<(Option<Computing>, Option<Like>), StudyError> {
+        let computing = self.compute_from.as_deref().map(Computing::load).transpose()?;
+        if let Some((computing, path)) = computing.as_ref().zip(self.compute_from.as_ref())
+            && computing.ranks() != self.ranks as usize
+        {
+            return Err(StudyError::Host(format!(
+                "--compute-from: {} has the times of {} ranks, and {} are to run: one file for each number of ranks",
+                path.display(),
+                computing.ranks(),
+                self.ranks
+            )));
+        }
+        let like = match (&self.compute_like, &self.compute_from, &computing) {
+            (Some(path), Some(from), Some(computing)) => Some(Like::of(computing, from, path)?),
+            (Some(_), _, _) => {
+                return Err(StudyError::Host(String::from("--compute-like scales the times of --compute-from FILE; give both")));
+            }
+            (None, _, _) => None,
+        };
+        Ok((computing, like))
+    }
+
+    /// What is counted in the place of CPU time. Says why that cannot be.
+    fn counter(&self) -> Result<Option<Event>, StudyError> {
+        if !matches!(self.compute, Compute::Instructions(_)) {
+            return Ok(None);
+        }
+        let event = if std::env::var_os(COUNTER).is_some_and(|name| name == "task-clock") { Event::TaskClock } else { Event::Instructions };
+        let file = counter::open(event).map_err(|why| {
+            let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+            StudyError::Host(no_counter(why, paranoid.ok().and_then(|level| level.trim().parse().ok())))
+        })?;
+        counter::close(file);
+        Ok(Some(event))
+    }
+
+    /// `--offload allreduce`: nodes of a board. Says why the library will do them nevertheless.
+    fn offload(&self, machine: &Machine, placement: &[NodeId], observer: &dyn Observer) -> Result<u32, StudyError> {
+        let board = machine.accelerator_board().ok_or_else(|| {
+            let text = format!("--offload allreduce: the NICs of {} have no allreduce accelerator; those of exanest have", machine.name);
+            StudyError::Contradiction(text)
+        })?;
+        let nodes: Vec<u32> = placement.iter().map(|node| node.0).collect();
+        if let Err(limit) = narrows_portals::offload::check(&nodes, board) {
+            observer.warning(&format!("--offload allreduce: the MPI library does them, as {limit}"));
+        }
+        Ok(board)
+    }
+}
+
+impl<'a> Plan<'a> {
+    /// What `spec` asks for. `says` is told what was chosen.
+    ///
+    /// # Errors
+    /// Something does not fit.
+    pub fn of(
+        spec: &'a RunSpec,
+        machine: &'a Machine,
+        placement: Vec<NodeId>,
+        program: Program,
+        observer: &dyn Observer,
+        says: &dyn Fn(&str),
+    ) -> Result<Plan<'a>, StudyError> {
+        if spec.compute == Compute::None && (spec.compute_from.is_some() || spec.keep_computing) {
+            return Err(StudyError::Host(String::from(
+                "--compute none: computing takes no time, so there is none for --compute-from or --compute-out; leave one of them away",
+            )));
+        }
+        let counter = spec.counter()?;
+        let (computing, like) = spec.times()?;
+        if let Some(like) = &like {
+            says(&like.line());
+        }
+        let offload_board = if spec.offload_allreduce { Some(spec.offload(machine, &placement, observer)?) } else { None };
+        let networks = Networks::of(machine, spec.seed)?.with_faults_later(narrows_live::EPOCH);
+        let background = background::sources(&spec.background, &networks, spec.seed)?;
+        machine.check_domains(placement.len()).map_err(StudyError::Placement)?;
+        let message = machine.message_config(machine.rails_between(&placement).map_err(StudyError::Placement)?);
+        let ways = Ways::of(machine, &message);
+        ways.lines().iter().for_each(|line| says(line));
+        let processes = ProcessId::numbered(placement.iter().copied());
+        let hosts = placement.iter().map(|&node| machine.host_name(node)).collect();
+        Ok(Plan {
+            spec,
+            machine,
+            program,
+            placement,
+            processes,
+            hosts,
+            networks,
+            message,
+            ways,
+            background,
+            computing,
+            like,
+            counter,
+            offload_board,
+        })
+    }
+
+    /// What all ranks find in the shared file.
+    pub fn settings(&self) -> Settings {
+        let (message, system) = (&self.message, &self.machine.system);
+        let nic = self.networks.machine_on(message.rails.first()).nic.portals();
+        Settings {
+            timeline: self.spec.timeline.is_some().into(),
+            offload_board: self.offload_board.unwrap_or(0),
+            counter: self.counter.map_or(0, |event| event as u32),
+            launcher_barrier_ps: system.launcher_barrier.as_ps(),
+            socket_latency_ps: system.socket_latency.as_ps(),
+            eager_limit: message.eager_limit,
+            inject_limit: message.inject_limit,
+            overflow_block: message.overflow_block,
+            overflow_blocks: message.overflow_blocks,
+            max_portals_message: message.max_portals_message,
+            rendezvous_put: u32::from(message.rendezvous == Rendezvous::Put),
+            one_sided_messages: u32::from(self.bridged()),
+            simulator_counts: u32::from(!message.protocol.counts_at_calls()),
+            pio_limit: nic.pio_limit.get() as u32,
+            limits: nic.limits,
+        }
+    }
+
+    /// What each rank finds there.
+    pub fn processors(&self) -> Vec<Processor> {
+        let scale = self.like.as_ref().map_or(1.0, |like| like.factor);
+        let ranks = (0u32..).zip(&self.placement);
+        let timing = |rank| self.spec.timing.as_ref().map_or((0, 1000), |timing| timing.of_rank(rank));
+        ranks.map(|(rank, &node)| processor(self.machine.node(node), self.spec.compute, scale, timing(rank))).collect()
+    }
+
+    /// Whether some one-sided operations are messages.
+    fn bridged(&self) -> bool {
+        self.message.rails.bridging().is_some()
+    }
+
+    /// What every rank finds in its environment.
+    pub fn environment(&self, files: &Files) -> Vec<(String, String)> {
+        let (spec, libraries) = (self.spec, &self.program.libraries);
+        // What a copy needs is not beside it. The recorder behind ours: inside an MPI call the rank's clock is up to
+        // date.
+        let ours = [files.preload.to_owned(), libraries.join("libportals.so")];
+        let preloads: Vec<PathBuf> = ours.into_iter().chain(files.recorder.map(Path::to_owned)).collect();
+        let cores = self.machine.parts().map(|(_, node)| node.cores).max().unwrap_or(1);
+        let mut variables = of_libraries(libraries, &preloads, files.channel.clone(), cores);
+        let mut set = |name: &str, value: String| variables.push((name.to_owned(), value));
+        if let Some(recorder) = &spec.recorder {
+            set("NARROWS_RECORD", recorder.folder.display().to_string());
+        }
+        if let Some(tables) = &files.computing {
+            set(stretches::VARIABLE, tables.clone());
+        }
+        if spec.check != Check::Off {
+            set("NARROWS_CHECK", "1".to_owned());
+        }
+        if spec.offload_allreduce {
+            set("NARROWS_OFFLOAD", "allreduce".to_owned());
+        }
+        set("NARROWS_ALIVE", files.alive.display().to_string());
+        if self.bridged() {
+            variables.extend(without_atomics(&self.program.mpi));
+        }
+        // Whether the program uses Portals without MPI is seen when it calls PtlInit.
+        variables.extend(portals_environment(&self.processes));
+        variables.push(("LD_LIBRARY_PATH".to_owned(), library_path(libraries)));
+        variables
+    }
+
+    /// The command that starts the ranks.
+    pub fn command(&self, scratch: &launch::Scratch, files: &Files) -> Command {
+        let (spec, Program { path, mpi, libraries }) = (self.spec, &self.program);
+        let environment = self.environment(files);
+        let mut command = launch::command(spec.transport, mpi, scratch, spec.ranks, path, &spec.program[1..], &environment);
+        if mpi.library.preloads_launcher {
+            command.env("LD_PRELOAD", preload_list(&[libraries.join(LAUNCHER)]));
+        }
+        if spec.no_aslr {
+            launch::without_aslr(&mut command);
+        }
+        command
+    }
+
+    /// What the main loop must know beside the models.
+    pub fn options(&self, meter: &Arc<Meter>, alive: PathBuf, timeline: Option<Timeline>) -> Options {
+        let Program { mpi, .. } = &self.program;
+        Options {
+            timeout: self.spec.timeout,
+            hosts: self.hosts.clone(),
+            mpi: mpi.to_string(),
+            launcher: Launcher {
+                notices_deaths: mpi.library.notices_deaths,
+                notices_early_deaths: mpi.library.notices_early_deaths,
+                notices_early_failures: mpi.library.notices_early_failures,
+            },
+            alive: Some(alive),
+            progress: Arc::clone(meter),
+            timeline,
+            check: self.spec.check != Check::Off,
+            timing: self.spec.timing.as_ref().map(TimingSpec::of_messages),
+        }
+    }
+}
+
+/// What makes the ranks load our libraries, and see the simulated machine in the place of this computer.
+fn of_libraries(libraries: &Path, preloads: &[PathBuf], channel: String, cores: u32) -> Vec<(String, String)> {
+    let mut variables = vec![
+        ("LD_PRELOAD", preload_list(preloads)),
+        ("NARROWS_CHANNEL", channel),
+        ("FI_PROVIDER_PATH", libraries.display().to_string()),
+        // The simulated node, the largest if they differ (`capi/preload/src/machine.rs`). Without it the hwloc of every
+        // rank explores this computer, PCI and displays included: half of the CPU time that Open MPI 4.1 needs to
+        // start.
+        ("HWLOC_SYNTHETIC", format!("core:{cores} pu:1")),
+        // Threads of OpenMP that have nothing to do sleep at once, whatever the user's policy: spinning ones would take
+        // the cores of those that compute, and on the simulated machine it costs nobody time
+        // (docs/decisions/0007-threads.md).
+        ("OMP_WAIT_POLICY", "passive".to_owned()),
+        ("GOMP_SPINCOUNT", "0".to_owned()),
+        ("KMP_BLOCKTIME", "0".to_owned()),
+        // The same for oneCCL, whose callers spin on memory until a worker thread is done, without a call that would
+        // say so.
+        ("CCL_YIELD", "sleep".to_owned()),
+    ];
+    // Plugins of hwloc that explore devices of this computer, and one that reads what hwloc reads without it as well:
+    // with their libraries (X11, OpenCL, ICU) 3 of the 33 ms of CPU time that a rank of Debian's Open MPI 4.1 needs to
+    // start and end.
+    if std::env::var_os("HWLOC_PLUGINS_BLACKLIST").is_none() {
+        const PLUGINS: [&str; 8] = ["pci", "gl", "opencl", "cuda", "nvml", "rsmi", "levelzero", "xml_libxml"];
+        variables.push(("HWLOC_PLUGINS_BLACKLIST", PLUGINS.map(|name| format!("hwloc_{name}.so")).join(",")));
+    }
+    variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// What ranks of a program without MPI find beside that: how many there are, and where (`nid:pid`, by rank).
+fn portals_environment(processes: &[ProcessId]) -> [(String, String); 2] {
+    let map: Vec<String> = processes.iter().map(|process| format!("{}:{}", process.nid, process.pid)).collect();
+    [("NARROWS_RANKS".to_owned(), processes.len().to_string()), ("NARROWS_MAP".to_owned(), map.join(","))]
+}
+
+/// What ranks find beside that where one-sided operations are messages (decision 0020).
+fn without_atomics(mpi: &launch::Mpi) -> Vec<(String, String)> {
+    let names = (mpi.library.without_atomics)(mpi.major());
+    let unset = names.iter().filter(|name| std::env::var_os(name).is_none());
+    unset.map(|&name| (name.to_owned(), "0".to_owned())).collect()
+}
+
+/// Where ranks that need libportals.so find it, before all other folders.
+fn library_path(libraries: &Path) -> String {
+    match std::env::var("LD_LIBRARY_PATH") {
+        Ok(others) if !others.is_empty() => format!("{}:{others}", libraries.display()),
+        _ => libraries.display().to_string(),
+    }
+}
+
+/// What a rank on such a node must know of it; its computing is scaled by `scale` beside the node's speed, it begins
+/// `late` (ps), and its software takes so many thousandths of the time that it takes on the node.
+fn processor(node: &Node, compute: Compute, scale: f64, (late, slow): (u64, u64)) -> Processor {
+    let software = &node.software;
+    let ppm = |factor: f64| (factor * scale * 1e6 / node.speed.factor()).round().max(1.0) as u64;
+    let slower = |time: SimTime| (u128::from(time.as_ps()) * u128::from(slow) / 1000) as u64;
+    Processor {
+        post_ps: slower(software.post),
+        completion_ps: slower(software.completion),
+        poll_ps: slower(software.poll),
+        late_ps: late,
+        copy_ps_per_kib: software.copy_bandwidth.time_for(Bytes(1024)).as_ps(),
+        clock_read_ps: software.clock_read.as_ps(),
+        compute_ppm: match compute {
+            Compute::None => 0,
+            Compute::Measured(factor) | Compute::Sampled(factor) | Compute::Pooled(factor) => ppm(factor),
+            Compute::Instructions(_) => ppm(1.0),
+        },
+        sampled: match compute {
+            Compute::None | Compute::Measured(_) | Compute::Instructions(_) => 0,
+            Compute::Sampled(_) => 1,
+            Compute::Pooled(_) => 2,
+        },
+        cores: node.cores,
+    }
+}
+
+/// Names another event in the place of instructions, `task-clock`: with 1e9 of that per second a run takes its CPU
+/// time, which tests can see on hosts without counters.
+const COUNTER: &str = "NARROWS_TEST_COUNTER";
+
+/// Why a host cannot count instructions, and what to do.
+fn no_counter(why: Refusal, paranoid: Option<i32>) -> String {
+    let instead = "take `--compute sampled` (medians of CPU time)";
+    match why {
+        Refusal::None => {
+            format!("--compute instructions: this host has no hardware counters (most virtual machines have none); {instead}")
+        }
+        Refusal::Forbidden => format!(
+            "--compute instructions: the kernel forbids hardware counters (kernel.perf_event_paranoid is {}): `sysctl \
+             kernel.perf_event_paranoid=2` permits them, in a container also its seccomp profile must; or {instead}",
+            paranoid.map_or(String::from("unknown"), |level| level.to_string())
+        ),
+        Refusal::Other(errno) => {
+            format!("--compute instructions: perf_event_open: {}; {instead}", std::io::Error::from_raw_os_error(errno))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MachineSpec, Silent};
+
+    /// A plan for an MPI that is not there.
+    fn planned<T>(spec: &RunSpec, library: &str, version: &str, test: impl FnOnce(&Plan<'_>) -> T) -> T {
+        let library = launch::LIBRARIES.iter().find(|known| known.name == library).unwrap();
+        let mpi = launch::Mpi { library, version: version.to_owned(), file: None, launcher: "/x/bin/mpirun".into() };
+        let program = Program { path: String::from("/w/a.out"), mpi, libraries: "/opt/narrows".into() };
+        let machine = spec.load(&Silent).unwrap();
+        let placement = spec.placed(&machine).unwrap();
+        test(&Plan::of(spec, &machine, placement, program, &Silent, &|_| {}).unwrap())
+    }
+
+    fn files<'a>() -> Files<'a> {
+        let [preload, alive] = ["/proc/1/fd/5", "/tmp/narrows-x/alive"].map(Path::new);
+        Files { preload, recorder: None, channel: String::from("/proc/1/fd/4"), computing: None, alive }
+    }
+
+    fn spec() -> RunSpec {
+        let program = ["./a.out", "--size", "8"].map(str::to_owned).to_vec();
+        RunSpec { ppn: Some(2), ..RunSpec::new(program, 4, MachineSpec::named("bxi-v2")) }
+    }
+
+    fn value<'v>(variables: &'v [(String, String)], name: &str) -> Option<&'v str> {
+        variables.iter().find_map(|(known, value)| (known == name).then_some(value.as_str()))
+    }
+
+    #[test]
+    fn what_is_launched() {
+        let spec = spec();
+        planned(&spec, "Open MPI", "5.0.11", |plan| {
+            let command = plan.command(&launch::Scratch::create().unwrap(), &files());
+            assert_eq!(command.get_program(), "/x/bin/mpirun");
+            let arguments: Vec<String> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
+            assert!(arguments.ends_with(&["-n", "4", "/w/a.out", "--size", "8"].map(str::to_owned)), "{arguments:?}");
+            let ranks = arguments.iter().find_map(|word| word.strip_prefix("LD_PRELOAD=")).unwrap();
+            assert!(ranks.starts_with("/proc/1/fd/5:/opt/narrows/libportals.so"), "{ranks}");
+            let launcher = command.get_envs().find_map(|(name, value)| (name == "LD_PRELOAD").then_some(value)).flatten().unwrap();
+            assert!(launcher.to_string_lossy().starts_with("/opt/narrows/libnarrows-launcher.so"), "{launcher:?}");
+            assert!(plan.options(&Arc::default(), PathBuf::new(), None).launcher.notices_early_failures);
+        });
+        planned(&spec, "MPICH", "5.0.2", |plan| {
+            let command = plan.command(&launch::Scratch::create().unwrap(), &files());
+            assert!(!command.get_envs().any(|(name, _)| name == "LD_PRELOAD"), "{command:?}");
+            assert!(!plan.options(&Arc::default(), PathBuf::new(), None).launcher.notices_early_failures);
+        });
+    }
+
+    #[test]
+    fn what_ranks_find_in_their_environment() {
+        planned(&spec(), "MPICH", "5.0.2", |plan| {
+            let variables = plan.environment(&files());
+            let value = |name| value(&variables, name);
+            assert_eq!(value("NARROWS_CHANNEL"), Some("/proc/1/fd/4"));
+            assert_eq!(value("NARROWS_ALIVE"), Some("/tmp/narrows-x/alive"));
+            assert_eq!(value("FI_PROVIDER_PATH"), Some("/opt/narrows"));
+            assert_eq!(value("NARROWS_RANKS"), Some("4"));
+            assert_eq!(value("NARROWS_MAP").map(|map| map.split(',').count()), Some(4));
+            for absent in ["NARROWS_CHECK", "NARROWS_OFFLOAD", "NARROWS_RECORD", stretches::VARIABLE] {
+                assert_eq!(value(absent), None, "{absent}");
+            }
+        });
+        let recorder = super::super::Recorder { library: "/opt/librecord.so".into(), folder: "/w/trace".into() };
+        let spec = RunSpec { check: Check::On, recorder: Some(recorder), ..spec() };
+        planned(&spec, "MPICH", "5.0.2", |plan| {
+            let recorder = Some(Path::new("/proc/1/fd/6"));
+            let variables = plan.environment(&Files { recorder, computing: Some(String::from("/proc/1/fd/7")), ..files() });
+            let value = |name| value(&variables, name);
+            assert_eq!((value("NARROWS_CHECK"), value("NARROWS_RECORD")), (Some("1"), Some("/w/trace")));
+            assert_eq!(value(stretches::VARIABLE), Some("/proc/1/fd/7"));
+            let preloads = value("LD_PRELOAD").unwrap();
+            assert!(preloads.starts_with("/proc/1/fd/5:/opt/narrows/libportals.so:/proc/1/fd/6"), "{preloads}");
+        });
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_before_anything_starts() {
+        let refused = |spec: &RunSpec| {
+            let machine = spec.load(&Silent).unwrap();
+            let mpi = launch::Mpi { library: launch::LIBRARIES[0], version: String::new(), file: None, launcher: PathBuf::new() };
+            let program = Program { path: String::new(), mpi, libraries: PathBuf::new() };
+            let placement = spec.placed(&machine).unwrap();
+            Plan::of(spec, &machine, placement, program, &Silent, &|_| {}).map(|_| ()).unwrap_err().to_string()
+        };
+        let spec = spec();
+        let none = refused(&RunSpec { compute: Compute::None, keep_computing: true, ..spec.clone() });
+        assert!(none.starts_with("--compute none: computing takes no time"), "{none}");
+        let like = refused(&RunSpec { compute_like: Some("/w/one.json".into()), ..spec.clone() });
+        assert!(like.contains("give both"), "{like}");
+        let offload = refused(&RunSpec { offload_allreduce: true, ..spec });
+        assert!(offload.contains("have no allreduce accelerator"), "{offload}");
+    }
+
+    #[test]
+    fn a_fast_core_takes_less_of_the_time_that_was_measured() {
+        let machine = Machine::load("bxi-v2", &narrows_machine::Overrides { nodes: None, set: vec![String::from("node.speed=2.5")] });
+        let ppm =
+            |compute| processor(machine.as_ref().map(|machine| &machine.node).expect("a preset"), compute, 1.0, (0, 1000)).compute_ppm;
+        assert_eq!((ppm(Compute::Measured(1.0)), ppm(Compute::Measured(5.0)), ppm(Compute::None)), (400_000, 2_000_000, 0));
+    }
+
+    #[test]
+    fn a_host_without_counters_is_told_what_to_do() {
+        let none = no_counter(Refusal::None, Some(2));
+        assert!(none.contains("no hardware counters") && none.contains("--compute sampled") && !none.contains('\n'), "{none}");
+        let forbidden = no_counter(Refusal::Forbidden, Some(4));
+        assert!(forbidden.contains("paranoid is 4") && forbidden.contains("sysctl kernel.perf_event_paranoid=2"), "{forbidden}");
+        assert!(no_counter(Refusal::Other(24), None).contains("Too many open files"));
+    }
+}
