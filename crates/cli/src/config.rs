@@ -37,9 +37,9 @@ pub fn run(args: ConfigArgs) -> Result<u8, Failure> {
 }
 
 /// The folder of `portals4.h`: beside the libraries, after `make build` and in an installation.
-fn include(libraries: &Path) -> Result<PathBuf, String> {
+fn include(libraries: &Path) -> Result<PathBuf, Failure> {
     let places = [libraries.join("../include"), libraries.join("../../include")];
     let found = places.iter().find(|place| place.join("portals4.h").exists());
     let found = found.ok_or_else(|| format!("portals4.h is not in {}: run `make build`", places[0].display()))?;
-    found.canonicalize().map_err(|error| format!("{}: {error}", found.display()))
+    found.canonicalize().map_err(|error| Failure::from(format!("{}: {error}", found.display())))
 }

@@ -130,7 +130,8 @@ fn is_bad(outcome: &Outcome) -> bool {
 
 /// Runs that somebody else makes.
 struct Elsewhere {
-    answers: Mutex<BTreeMap<usize, Result<Value, String>>>,
+    /// By run; under the largest number if there will be no more.
+    answers: Mutex<BTreeMap<usize, Value>>,
     came: Condvar,
     next: AtomicUsize,
     /// The command, but for the timing and the folder of results; the program; the comparison.
@@ -148,21 +149,20 @@ impl Elsewhere {
         std::thread::spawn(move || {
             for line in std::io::stdin().lock().lines() {
                 let Ok(answer) = line.map_err(|_| ()).and_then(|line| serde_json::from_str::<Value>(&line).map_err(|_| ())) else { break };
-                reader.put(answer["run"].as_u64().unwrap_or(0) as usize, Ok(answer));
+                reader.put(answer["run"].as_u64().unwrap_or(0) as usize, answer);
             }
-            // Nobody answers any more.
-            reader.put(usize::MAX, Err(String::from("standard input has ended: nobody makes the runs")));
+            reader.put(usize::MAX, Value::Null);
         });
         own
     }
 
-    fn put(&self, run: usize, answer: Result<Value, String>) {
+    fn put(&self, run: usize, answer: Value) {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner).insert(run, answer);
         self.came.notify_all();
     }
 
     /// Summary, standard output and comparison of a run.
-    fn run(&self, timing: &TimingSpec) -> Result<(Value, String, String), String> {
+    fn run(&self, timing: &TimingSpec) -> Result<(Value, String, String), Failure> {
         let run = self.next.fetch_add(1, Relaxed);
         let mut asked = self.what.clone();
         (asked["run"], asked["timing"]) = (json!(run), json!(timing.to_string()));
@@ -174,10 +174,10 @@ impl Elsewhere {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = loop {
             if let Some(answer) = answers.remove(&run) {
-                break answer?;
+                break answer;
             }
-            if let Some(Err(ended)) = answers.get(&usize::MAX) {
-                return Err(ended.clone());
+            if answers.contains_key(&usize::MAX) {
+                return Err(Failure::from(String::from("standard input has ended: nobody makes the runs")));
             }
             answers = self.came.wait(answers).unwrap_or_else(PoisonError::into_inner);
         };
@@ -213,9 +213,9 @@ impl ExploreArgs {
     }
 
     /// Standard output as it is compared.
-    fn filtered(&self, output: String) -> Result<String, String> {
+    fn filtered(&self, output: String) -> Result<String, Failure> {
         let Some(filter) = &self.filter else { return Ok(output) };
-        let told = |error: std::io::Error| format!("--filter: {error}");
+        let told = |error: std::io::Error| Failure::from(format!("--filter: {error}"));
         let mut shell = Command::new("/bin/sh").arg("-c").arg(filter).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(told)?;
         let mut input = shell.stdin.take();
         std::thread::scope(|scope| {
@@ -227,7 +227,7 @@ impl ExploreArgs {
     }
 
     /// One run in a process of its own.
-    fn one(&self, timing: &TimingSpec, folder: &Path) -> Result<Seen, String> {
+    fn one(&self, timing: &TimingSpec, folder: &Path) -> Result<Seen, Failure> {
         let told = |error: std::io::Error| format!("{}: {error}", folder.display());
         std::fs::create_dir_all(folder).map_err(told)?;
         let (file, out) = (folder.join("timing.toml"), folder.join("out"));
@@ -244,7 +244,8 @@ impl ExploreArgs {
         let result = command.stdin(Stdio::null()).output().map_err(|error| format!("narrows run cannot be started: {error}"))?;
         let summary = std::fs::read_to_string(out.join("summary.json")).ok().and_then(|text| serde_json::from_str::<Value>(&text).ok());
         let Some(summary) = summary.filter(|_| result.status.code() != Some(exit::REFUSED.into())) else {
-            return Err(format!("a run could not be made:\n{}", String::from_utf8_lossy(&result.stderr).trim_end()));
+            let told = String::from_utf8_lossy(&result.stderr);
+            return Err(Failure::from(format!("a run could not be made:\n{}", told.trim_end())));
         };
         let compared = match &self.compare {
             None => String::new(),

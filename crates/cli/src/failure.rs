@@ -4,7 +4,7 @@ use crate::processes;
 use narrows_fabric::parallel::ProcessError;
 use narrows_machine::MachineError;
 use narrows_output::{OutputError, complain, exit};
-use narrows_replay::GraphError;
+use narrows_replay::ReplayError;
 use narrows_results::TableError;
 use narrows_study::StudyError;
 use narrows_trace::TraceError;
@@ -67,9 +67,10 @@ impl From<StudyError> for Failure {
     fn from(error: StudyError) -> Failure {
         match error {
             StudyError::Trace(error) => Failure::from(error),
+            StudyError::Interrupted => Failure { code: exit::INTERRUPTED, message: error.to_string() },
             StudyError::Processes(error)
             | StudyError::Traffic(TrafficError::Processes(error))
-            | StudyError::Replay(GraphError::Processes(error)) => Failure::from(error),
+            | StudyError::Replay(ReplayError::Processes(error)) => Failure::from(error),
             error => Failure::from(error.to_string()),
         }
     }

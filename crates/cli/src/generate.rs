@@ -51,7 +51,7 @@ pub struct GenerateArgs {
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Format of the new file [default: as its name says: .vef .goal .bin .jsonl]
-    #[arg(long = "to", value_name = "vef|goal|goal-binary|jsonl", value_parser = format)]
+    #[arg(long = "to", value_name = "vef|goal|goal-binary|jsonl")]
     format: Option<Format>,
     #[command(flatten)]
     transformer: TransformerArgs,
@@ -142,10 +142,6 @@ fn what(text: &str) -> Result<What, String> {
     }
     let names = || Pattern::ALL.map(Pattern::name).join(", ");
     Pattern::by_name(text).map(What::Pattern).ok_or_else(|| format!("expected {}, transformer", names()))
-}
-
-fn format(text: &str) -> Result<Format, String> {
-    Format::by_name(text).ok_or_else(|| format!("expected {}", Format::ALL.map(Format::name).join(", ")))
 }
 
 /// Runs `narrows generate`.

@@ -28,7 +28,7 @@ pub struct RecordArgs {
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Format of the trace [default: as its name says: .vef .goal .bin .jsonl]
-    #[arg(long = "to", value_name = "vef|goal|goal-binary|jsonl", value_parser = format)]
+    #[arg(long = "to", value_name = "vef|goal|goal-binary|jsonl")]
     format: Option<Format>,
     /// Which time is computing: real time, or CPU time where ranks share cores (at some 200 ns more per call)
     /// [default: cpu if there are more ranks than cores]
@@ -61,10 +61,6 @@ pub struct RecordArgs {
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     program: Vec<String>,
-}
-
-fn format(text: &str) -> Result<Format, String> {
-    Format::by_name(text).ok_or_else(|| format!("expected {}", Format::ALL.map(Format::name).join(", ")))
 }
 
 /// Runs the program and merges what its ranks have written; the exit code is the program's, or that of what went wrong.
@@ -119,13 +115,13 @@ pub fn run(args: RecordArgs) -> Result<u8, Failure> {
 
 /// The folder in which ranks write: that of the result, which has room for it; of what is no ordinary file, that of
 /// temporary files.
-fn place_of_records(output: &Path) -> Result<PathBuf, String> {
+fn place_of_records(output: &Path) -> Result<PathBuf, Failure> {
     let special = is_standard(output) || std::fs::metadata(output).is_ok_and(|there| !there.is_file());
     let parent = match special {
         true => std::env::temp_dir(),
         false => output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned(),
     };
-    parent.canonicalize().map_err(|error| format!("{}: {error}; make the folder first", parent.display()))
+    parent.canonicalize().map_err(|error| Failure::from(format!("{}: {error}; make the folder first", parent.display())))
 }
 
 /// Leaves the files of the ranks where the user finds them; the place as a word for a shell.
@@ -142,7 +138,7 @@ fn keep(folder: tempfile::TempDir, output: &Path) -> String {
 }
 
 /// Under the plain launcher.
-fn native(args: &RecordArgs, recorder: &Recorder) -> Result<i32, String> {
+fn native(args: &RecordArgs, recorder: &Recorder) -> Result<i32, Failure> {
     let (mpi, program) = live::launcher(args.mpirun.as_deref(), &args.program).map_err(|error| error.to_string())?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let shared = args.ranks as usize > cores;
@@ -155,7 +151,7 @@ fn native(args: &RecordArgs, recorder: &Recorder) -> Result<i32, String> {
     if args.verbose {
         say!("{mpi}; starting {command:?}");
     }
-    narrows_live::processes::attend(command).map_err(|error| format!("{}: {error}", mpi.launcher.display()))
+    narrows_live::processes::attend(command).map_err(|error| Failure::from(format!("{}: {error}", mpi.launcher.display())))
 }
 
 /// As `narrows run` would.

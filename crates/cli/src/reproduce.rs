@@ -6,7 +6,7 @@ use clap::Args;
 use narrows_output::{create_folder, exit, print, write};
 use narrows_results::{Column, Table};
 use narrows_study::figure::page::{html, show};
-use narrows_study::figure::{self, Duration, Figure, FigureError, Row};
+use narrows_study::figure::{self, Duration, Figure, Row};
 use std::path::{Path, PathBuf};
 
 /// Arguments of `narrows reproduce`.
@@ -42,15 +42,6 @@ pub struct ReproduceArgs {
     /// The folder of the figures [default: figures in the current folder, or that of this program]
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
-}
-
-impl From<FigureError> for Failure {
-    fn from(error: FigureError) -> Failure {
-        match error {
-            FigureError::Interrupted => Failure { code: exit::INTERRUPTED, message: error.to_string() },
-            error => Failure::from(error.to_string()),
-        }
-    }
 }
 
 /// Runs it; the exit code.
@@ -97,13 +88,13 @@ pub fn run(args: ReproduceArgs) -> Result<u8, Failure> {
 }
 
 /// Where the figures are, if nobody says it.
-fn figures() -> Result<PathBuf, String> {
+fn figures() -> Result<PathBuf, Failure> {
     let exe = std::env::current_exe().map_err(|error| format!("the program's own folder is unknown: {error}"))?;
     let own = exe.parent().unwrap_or(Path::new("."));
     // target/release in the sources; the last place is an installation.
     let places = [PathBuf::from("figures"), own.join("../../figures"), own.join("../share/narrows/figures")];
     let found = places.into_iter().find(|place| place.join("index.csv").is_file());
-    found.ok_or_else(|| String::from("no folder of figures here or beside the program: --figures DIR names one"))
+    found.ok_or_else(|| Failure::from(String::from("no folder of figures here or beside the program: --figures DIR names one")))
 }
 
 fn list(folder: &Path, args: &ReproduceArgs) -> Result<(), Failure> {

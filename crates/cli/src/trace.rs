@@ -9,7 +9,7 @@ use narrows_replay::collectives::ByRules;
 use narrows_replay::expand::Expanded;
 use narrows_results::{Column, Progress, Table};
 use narrows_trace::lines::{Complain, strict};
-use narrows_trace::{Anonymous, Format, Kind, Metered, Mistake, Place, Program, ReadOptions, Scaled, Trace, TraceError, ideal};
+use narrows_trace::{Anonymous, Format, Kind, Location, Metered, Mistake, Program, ReadOptions, Scaled, Trace, TraceError, ideal};
 use narrows_units::{SimTime, show};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -120,7 +120,7 @@ Sizes, times and the pattern of communication stay. Who knows the seed can undo 
 #[derive(Clone, Copy, Debug, Args)]
 pub struct ReadingArguments {
     /// Format of the trace [default: as its beginning says, or its name: .et]
-    #[arg(long = "from", value_name = "vef|goal|goal-binary|jsonl|ti|chakra", value_parser = format)]
+    #[arg(long = "from", value_name = "vef|goal|goal-binary|jsonl|ti|chakra")]
     source_format: Option<Format>,
     /// Floating-point operations per second, for SimGrid's time-independent traces and for Chakra's nodes that have
     /// operations and no time
@@ -138,12 +138,8 @@ impl From<ReadingArguments> for ReadOptions {
 #[derive(Clone, Copy, Debug, Args)]
 pub struct WritingArguments {
     /// Format of the new file [default: as its name says: .vef .goal .bin .jsonl]
-    #[arg(long = "to", value_name = "vef|goal|goal-binary|jsonl", value_parser = format)]
+    #[arg(long = "to", value_name = "vef|goal|goal-binary|jsonl")]
     target_format: Option<Format>,
-}
-
-fn format(text: &str) -> Result<Format, String> {
-    Format::by_name(text).ok_or_else(|| format!("expected {}", Format::ALL.map(Format::name).join(", ")))
 }
 
 fn factor(text: &str) -> Result<f64, String> {
@@ -320,8 +316,8 @@ fn check(path: &Path, options: ReadOptions, form: Form) -> Result<u8, Failure> {
     let mut mistakes: Vec<(Option<u64>, String)> = Vec::new();
     let mut note = |mistake: &Mistake| {
         say!("{mistake}");
-        let line = if let Place::Line(line) = mistake.place { Some(line) } else { None };
-        mistakes.push((line, mistake.message.clone()));
+        let line = if let Location::Line(line) = mistake.location { Some(line) } else { None };
+        mistakes.push((line, mistake.error.to_string()));
     };
     let result = read(path, options, &mut |mistake| {
         note(&mistake);

@@ -1,5 +1,6 @@
 //! Who watches a study on the command line: bars or lines on standard error, warnings, Ctrl-C.
 
+use crate::failure::Failure;
 use narrows_output::{Meter, warn};
 use narrows_results::Progress;
 use narrows_study::Observer;
@@ -18,7 +19,7 @@ impl Watching {
     ///
     /// # Errors
     /// The host watches for no signals.
-    pub fn start() -> Result<Watching, String> {
+    pub fn start() -> Result<Watching, Failure> {
         let (stop, again) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             // In this order: a signal does all that is registered so far, and none may come between and be lost.

@@ -20,6 +20,15 @@ pub struct Moved {
     pub rounds: u32,
 }
 
+/// What is wrong with a schedule, in words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ProofError(String);
+
+fn wrong<T>(what: String) -> Result<T, ProofError> {
+    Err(ProofError(what))
+}
+
 /// A block: which one, and whose contributions are in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Symbol {
@@ -60,7 +69,7 @@ type Channels = BTreeMap<(u32, u32), VecDeque<Cells>>;
 /// # Errors
 /// What is wrong: a deadlock, data sent that are not there, a contribution counted twice, a wrong result, a message
 /// that nobody receives.
-pub fn run(schedule: &Schedule) -> Result<Moved, String> {
+pub fn run(schedule: &Schedule) -> Result<Moved, ProofError> {
     let ranks = schedule.ranks();
     let mut moved = Moved { rounds: (0..ranks).map(|rank| schedule.rounds(rank)).max().unwrap_or(0), ..Moved::default() };
     let mut states: Vec<RankState> = (0..ranks).map(|rank| start(schedule, rank)).collect();
@@ -80,7 +89,7 @@ pub fn run(schedule: &Schedule) -> Result<Moved, String> {
                     check_peer(rank, to, ranks)?;
                     let content = read(&states[rank as usize], piece, schedule)?;
                     if let Some(hole) = content.iter().position(Option::is_none) {
-                        return Err(format!("rank {rank} sends block {hole} of {piece:?} to {to}, but has no data there"));
+                        return wrong(format!("rank {rank} sends block {hole} of {piece:?} to {to}, but has no data there"));
                     }
                     moved.messages += 1;
                     moved.bytes += schedule.bytes(piece);
@@ -122,11 +131,11 @@ pub fn run(schedule: &Schedule) -> Result<Moved, String> {
     }
     for (rank, state) in states.iter().enumerate() {
         if state.round < schedule.rounds(rank as u32) {
-            return Err(format!("deadlock: rank {rank} waits in round {} for {:?}", state.round, state.actions));
+            return wrong(format!("deadlock: rank {rank} waits in round {} for {:?}", state.round, state.actions));
         }
     }
     if let Some((pair, _)) = channels.iter().find(|(_, sent)| !sent.is_empty()) {
-        return Err(format!("nobody receives a message of {pair:?}"));
+        return wrong(format!("nobody receives a message of {pair:?}"));
     }
     for (rank, state) in states.iter().enumerate() {
         compare(schedule, rank as u32, state)?;
@@ -134,8 +143,8 @@ pub fn run(schedule: &Schedule) -> Result<Moved, String> {
     Ok(moved)
 }
 
-fn check_peer(rank: u32, peer: u32, ranks: u32) -> Result<(), String> {
-    if peer < ranks && peer != rank { Ok(()) } else { Err(format!("rank {rank} talks to rank {peer} of {ranks}")) }
+fn check_peer(rank: u32, peer: u32, ranks: u32) -> Result<(), ProofError> {
+    if peer < ranks && peer != rank { Ok(()) } else { wrong(format!("rank {rank} talks to rank {peer} of {ranks}")) }
 }
 
 fn start(schedule: &Schedule, rank: u32) -> RankState {
@@ -158,31 +167,31 @@ fn indices(piece: Piece, blocks: u32) -> Vec<usize> {
     }
 }
 
-fn read(state: &RankState, piece: Piece, schedule: &Schedule) -> Result<Cells, String> {
+fn read(state: &RankState, piece: Piece, schedule: &Schedule) -> Result<Cells, ProofError> {
     if let Blocks::Run { first, count } | Blocks::Down { first, count } = piece.blocks
         && (first >= schedule.blocks() || count > schedule.blocks() || count == 0)
     {
-        return Err(format!("{piece:?} of {} blocks", schedule.blocks()));
+        return wrong(format!("{piece:?} of {} blocks", schedule.blocks()));
     }
     let area = &state.areas[piece.area as usize];
     Ok(indices(piece, schedule.blocks()).into_iter().map(|index| area[index].clone()).collect())
 }
 
-fn write(schedule: &Schedule, rank: u32, state: &mut RankState, piece: Piece, content: Cells, combine: bool) -> Result<(), String> {
+fn write(schedule: &Schedule, rank: u32, state: &mut RankState, piece: Piece, content: Cells, combine: bool) -> Result<(), ProofError> {
     let places = indices(piece, schedule.blocks());
     if places.len() != content.len() {
-        return Err(format!("rank {rank} has room for {} blocks and gets {}", places.len(), content.len()));
+        return wrong(format!("rank {rank} has room for {} blocks and gets {}", places.len(), content.len()));
     }
     for (place, symbol) in places.into_iter().zip(content) {
         let cell = &mut state.areas[piece.area as usize][place];
         match (cell.as_mut(), symbol) {
             (Some(there), Some(symbol)) if combine => {
                 if there.block != symbol.block {
-                    return Err(format!("rank {rank} combines blocks {} and {}", there.block, symbol.block));
+                    return wrong(format!("rank {rank} combines blocks {} and {}", there.block, symbol.block));
                 }
                 for (mine, theirs) in there.from.iter_mut().zip(&symbol.from) {
                     if *mine & theirs != 0 && schedule.operation() != Operation::Barrier {
-                        return Err(format!("rank {rank} counts a contribution to block {} twice", symbol.block));
+                        return wrong(format!("rank {rank} counts a contribution to block {} twice", symbol.block));
                     }
                     *mine |= theirs;
                 }
@@ -193,7 +202,7 @@ fn write(schedule: &Schedule, rank: u32, state: &mut RankState, piece: Piece, co
     Ok(())
 }
 
-fn finish_round(schedule: &Schedule, rank: u32, state: &mut RankState) -> Result<(), String> {
+fn finish_round(schedule: &Schedule, rank: u32, state: &mut RankState) -> Result<(), ProofError> {
     for (piece, combine, content) in std::mem::take(&mut state.arrived) {
         write(schedule, rank, state, piece, content, combine)?;
     }
@@ -208,7 +217,7 @@ fn finish_round(schedule: &Schedule, rank: u32, state: &mut RankState) -> Result
 }
 
 /// What MPI says that `rank` ends with.
-fn compare(schedule: &Schedule, rank: u32, state: &RankState) -> Result<(), String> {
+fn compare(schedule: &Schedule, rank: u32, state: &RankState) -> Result<(), ProofError> {
     let (ranks, root, blocks) = (schedule.ranks(), schedule.root(), schedule.blocks());
     let of = |block, from| Some(Symbol::of(block, from, ranks));
     let of_all = |block| Some(Symbol::of_all(block, 0..ranks, ranks));
@@ -228,7 +237,7 @@ fn compare(schedule: &Schedule, rank: u32, state: &RankState) -> Result<(), Stri
     for (block, wanted) in wanted {
         let found = &state.areas[area as usize][block as usize];
         if *found != wanted {
-            return Err(format!("rank {rank} ends with {found:?} in block {block}, expected {wanted:?}"));
+            return wrong(format!("rank {rank} ends with {found:?} in block {block}, expected {wanted:?}"));
         }
     }
     Ok(())

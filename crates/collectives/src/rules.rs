@@ -16,6 +16,7 @@
 //!   in bytes, how many exchanges a linear all-to-all has open at once, or the ranks of a group (hierarchical).
 
 use crate::{Algorithm, Operation, Schedule, ScheduleError};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Open MPI's decisions; see the head of the file.
@@ -71,7 +72,26 @@ pub struct RuleError {
     /// From 1.
     pub line: usize,
     /// What, and what was expected.
-    pub problem: String,
+    pub problem: RuleProblem,
+}
+
+/// What is wrong with a rule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RuleProblem {
+    /// A piece of it is not there.
+    #[error("expected {0}")]
+    Missing(&'static str),
+    /// A word of it is something else.
+    #[error("{word:?}: expected {expected}")]
+    Word {
+        /// As it stands there.
+        word: String,
+        /// What would be right.
+        expected: Cow<'static, str>,
+    },
+    /// No such operation or algorithm, or one that does not do the other.
+    #[error(transparent)]
+    Schedule(#[from] ScheduleError),
 }
 
 impl Rules {
@@ -130,10 +150,15 @@ impl Rules {
     }
 }
 
-fn parse_rule(line: &str) -> Result<(Operation, Rule), String> {
-    let (head, choices) = line.split_once(':').ok_or("expected OPERATION RANKS: ALGORITHM ..., as in \"bcast *: binomial\"")?;
+fn wrong(word: &str, expected: impl Into<Cow<'static, str>>) -> RuleProblem {
+    RuleProblem::Word { word: word.to_owned(), expected: expected.into() }
+}
+
+fn parse_rule(line: &str) -> Result<(Operation, Rule), RuleProblem> {
+    let (head, choices) =
+        line.split_once(':').ok_or(RuleProblem::Missing("OPERATION RANKS: ALGORITHM ..., as in \"bcast *: binomial\""))?;
     let mut words = head.split_whitespace();
-    let operation: Operation = words.next().unwrap_or_default().parse().map_err(|error: ScheduleError| error.to_string())?;
+    let operation: Operation = words.next().unwrap_or_default().parse()?;
     let mut rule = Rule { odd: false, total: false, ranks: 0, choices: parse_choices(operation, choices)? };
     for word in words {
         match word {
@@ -142,40 +167,40 @@ fn parse_rule(line: &str) -> Result<(Operation, Rule), String> {
             "*" => rule.ranks = u32::MAX,
             _ => {
                 let number = word.strip_prefix('<').and_then(|number| number.parse().ok());
-                rule.ranks = number.ok_or_else(|| format!("{word:?}: expected odd, total, *, or a number of ranks as in <64"))?;
+                rule.ranks = number.ok_or_else(|| wrong(word, "odd, total, *, or a number of ranks as in <64"))?;
             }
         }
     }
     if rule.ranks == 0 {
-        return Err(String::from("expected the number of ranks before the colon: * or, for example, <64"));
+        return Err(RuleProblem::Missing("the number of ranks before the colon: * or, for example, <64"));
     }
     Ok((operation, rule))
 }
 
-fn parse_choices(operation: Operation, text: &str) -> Result<Vec<(Choice, u64)>, String> {
+fn parse_choices(operation: Operation, text: &str) -> Result<Vec<(Choice, u64)>, RuleProblem> {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
     let mut choices = Vec::new();
     for (index, part) in parts.iter().enumerate() {
         let (algorithm, below) = match part.split_once('<') {
             Some((algorithm, below)) => {
                 let below = below.trim();
-                (algorithm.trim(), below.parse().map_err(|_| format!("{below:?}: expected a number of bytes behind <"))?)
+                (algorithm.trim(), below.parse().map_err(|_| wrong(below, "a number of bytes behind <"))?)
             }
             None if index + 1 == parts.len() => (*part, u64::MAX),
-            None => return Err(format!("{part:?}: expected a size, as in {part} <1024: only the last algorithm has none")),
+            None => return Err(wrong(part, format!("a size, as in {part} <1024: only the last algorithm has none"))),
         };
         let (name, parameter) = match algorithm.split_once('/') {
-            Some((name, number)) => (name, number.parse().map_err(|_| format!("{algorithm:?}: expected a number behind /"))?),
+            Some((name, number)) => (name, number.parse().map_err(|_| wrong(algorithm, "a number behind /"))?),
             None => (algorithm, 0),
         };
-        let algorithm: Algorithm = name.parse().map_err(|error: ScheduleError| error.to_string())?;
+        let algorithm: Algorithm = name.parse()?;
         if !algorithm.does(operation) {
-            return Err(ScheduleError::Algorithm { operation, algorithm }.to_string());
+            return Err(ScheduleError::Algorithm { operation, algorithm }.into());
         }
         choices.push((Choice { algorithm, parameter }, below));
     }
     if choices.last().is_none_or(|(_, below)| *below != u64::MAX) {
-        return Err(String::from("expected a last algorithm without a size, for all longer messages"));
+        return Err(RuleProblem::Missing("a last algorithm without a size, for all longer messages"));
     }
     Ok(choices)
 }

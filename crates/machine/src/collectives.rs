@@ -1,7 +1,7 @@
 //! Which algorithms the collectives of a replay use: a table, and rules before it.
 
 use crate::model::Machine;
-use narrows_collectives::rules::{MPICH, OPEN_MPI, RuleError, Rules};
+use narrows_collectives::rules::{MPICH, OPEN_MPI, RuleError, RuleProblem, Rules};
 
 /// Why there are no rules.
 #[derive(Debug, thiserror::Error)]
@@ -30,7 +30,7 @@ pub enum RulesError {
         /// As it stands there.
         rule: String,
         /// What is wrong with it.
-        problem: String,
+        problem: RuleProblem,
     },
 }
 

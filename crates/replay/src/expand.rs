@@ -50,7 +50,7 @@ impl<P: Program> Expanded<P> {
         let position = self.communicators.position(call.communicator, rank).ok_or_else(|| failed(String::from("not a member")))?;
         let size = self.communicators.size(call.communicator).unwrap_or(0);
         let part = Part { rank, operation: self.ranks[rank as usize].numbers.len() as u64, call: *call };
-        self.meetings.join(part, size).map_err(|contradiction| TraceError::Unsuitable(contradiction.to_string()))?;
+        self.meetings.join(part, size).map_err(Box::new)?;
         let schedule = self.collectives.schedule(call, &self.communicators).map_err(|error| failed(error.to_string()))?;
         let tag = TAG | call.communicator & (TAG - 1);
         let nothing = Operation { cpu: start.cpu, ..Operation::new(Kind::Compute { duration: SimTime::ZERO }) };

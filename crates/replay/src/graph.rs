@@ -2,11 +2,10 @@
 //!
 //! Collectives are spelled out into the messages of their schedules as they are read.
 
+use crate::error::{Problem, ReplayError};
 use narrows_collectives::{Action, Schedule, ScheduleError};
-use narrows_fabric::parallel::ProcessError;
-use narrows_portals::FailType;
-use narrows_trace::{CollectiveCall, Communicators, Contradiction, Dependency, Event, Kind, Meetings, Part, Program, TraceError};
-use narrows_units::{Excess, SimTime};
+use narrows_trace::{CollectiveCall, Communicators, Dependency, Event, Kind, Meetings, Part, Program};
+use narrows_units::SimTime;
 
 /// No operation.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -68,119 +67,6 @@ pub struct Graph {
     pub(crate) applications: Vec<(String, u32)>,
 }
 
-/// Why a program cannot be replayed.
-#[derive(Debug, thiserror::Error)]
-pub enum GraphError {
-    /// The trace cannot be read.
-    #[error(transparent)]
-    Trace(#[from] TraceError),
-    /// There is no such collective operation.
-    #[error("rank {rank}, operation {operation}: {error}")]
-    Schedule {
-        /// Of the trace.
-        rank: u32,
-        /// Number among the operations of the rank, from 0.
-        operation: u64,
-        /// Why.
-        error: ScheduleError,
-    },
-    /// A collective on a communicator that is not there, or of which the rank is no member.
-    #[error("rank {rank}, operation {operation}: a collective on communicator {communicator}, of which the rank is no member")]
-    Member {
-        /// Of the trace.
-        rank: u32,
-        /// Number among the operations of the rank, from 0.
-        operation: u64,
-        /// As in the trace.
-        communicator: u32,
-    },
-    /// A collective has a partner that its communicator has not.
-    #[error(
-        "rank {rank}, operation {operation}: its partner is number {position} of communicator {communicator}, which has no such member"
-    )]
-    Position {
-        /// Of the trace.
-        rank: u32,
-        /// Number among the operations of the rank, from 0.
-        operation: u64,
-        /// As in the trace.
-        communicator: u32,
-        /// In the communicator.
-        position: u32,
-    },
-    /// A message to or from a rank that is not there.
-    #[error("rank {rank}, operation {operation}: the other rank is {peer}, but the trace has {ranks} ranks")]
-    Peer {
-        /// Of the trace.
-        rank: u32,
-        /// Number among the operations of the rank, from 0.
-        operation: u64,
-        /// As in the trace.
-        peer: u32,
-        /// Of the trace.
-        ranks: u32,
-    },
-    /// Switches cannot copy here.
-    #[error("rank {rank}, operation {operation}: {error}")]
-    Multicast {
-        /// Of the trace.
-        rank: u32,
-        /// Number among the operations of the rank, from 0.
-        operation: u64,
-        /// Why.
-        error: narrows_fabric::TreeError,
-    },
-    /// Two ranks say different things of one collective.
-    #[error(transparent)]
-    Contradiction(#[from] Contradiction),
-    /// Times or sizes beyond what a simulation holds.
-    #[error("rank {rank}, operation {operation}: {excess}")]
-    Excess {
-        /// Of the trace.
-        rank: u32,
-        /// Number among the operations of the rank, from 0.
-        operation: u64,
-        /// Of what.
-        excess: Excess,
-    },
-    /// A message is longer than its receive.
-    #[error("rank {rank}, operation {operation}: a message of {bytes} B for {receive}")]
-    Truncated {
-        /// Of the trace.
-        rank: u32,
-        /// Number among the operations of the rank, from 0.
-        operation: u64,
-        /// Of the message.
-        bytes: u64,
-        /// The receive.
-        receive: Kind,
-    },
-    /// A message did not arrive.
-    #[error("rank {rank}, operation {operation}: the network gave its message up ({})", fail.name())]
-    Transport {
-        /// Of the trace.
-        rank: u32,
-        /// Number among the operations of the rank, from 0.
-        operation: u64,
-        /// What the NIC said.
-        fail: FailType,
-    },
-    /// Of one of several traces.
-    #[error("{name}: {error}")]
-    Of {
-        /// The trace.
-        name: String,
-        /// Why.
-        error: Box<GraphError>,
-    },
-    /// The processes that share the replay cannot go on together.
-    #[error(transparent)]
-    Processes(#[from] ProcessError),
-    /// The LogGP replay keeps all operations in memory.
-    #[error("more than {} operations: too many for the LogGP replay, which keeps them in memory; use --network packet or flow", NONE / 2)]
-    TooMany,
-}
-
 /// Decides how a collective is done.
 pub trait Collectives {
     /// The schedule of a collective on a communicator of `ranks` ranks.
@@ -235,8 +121,8 @@ impl Graph {
     /// Reads a whole program. Computing times and delays are multiplied by `scale`.
     ///
     /// # Errors
-    /// See [`GraphError`].
-    pub fn add(&mut self, name: &str, program: &mut dyn Program, scale: f64, collectives: &mut dyn Collectives) -> Result<(), GraphError> {
+    /// See [`ReplayError`].
+    pub fn add(&mut self, name: &str, program: &mut dyn Program, scale: f64, collectives: &mut dyn Collectives) -> Result<(), ReplayError> {
         let base = self.ranks();
         self.applications.push((name.to_owned(), base));
         let communicators = program.communicators().clone();
@@ -251,10 +137,10 @@ impl Graph {
                     if peer < program.ranks() {
                         Ok(base + peer)
                     } else {
-                        Err(GraphError::Peer { rank, operation: number, peer, ranks: program.ranks() })
+                        Err(Problem::Peer { peer, ranks: program.ranks() }.of(rank, number))
                     }
                 };
-                let scaled = |time: SimTime| time.scaled(scale).map_err(|excess| GraphError::Excess { rank, operation: number, excess });
+                let scaled = |time: SimTime| time.scaled(scale).map_err(|excess| Problem::from(excess).of(rank, number));
                 let mut op = Op {
                     amount: 0,
                     start: 0,
@@ -299,10 +185,10 @@ impl Graph {
         Ok(())
     }
 
-    fn push(&mut self, op: Op) -> Result<u32, GraphError> {
+    fn push(&mut self, op: Op) -> Result<u32, ReplayError> {
         let node = self.ops.len() as u32;
         if node >= AFTER_START {
-            return Err(GraphError::TooMany);
+            return Err(ReplayError::TooMany);
         }
         self.ops.push(op);
         Ok(node)
@@ -317,11 +203,11 @@ impl Graph {
         call: &CollectiveCall,
         communicators: &Communicators,
         collectives: &mut dyn Collectives,
-    ) -> Result<u32, GraphError> {
+    ) -> Result<u32, ReplayError> {
         let (rank, operation) = (reader.number, reader.nodes.len() as u64);
-        let no_member = || GraphError::Member { rank, operation, communicator: call.communicator };
+        let no_member = || Problem::Member(call.communicator).of(rank, operation);
         let position = communicators.position(call.communicator, rank).ok_or_else(no_member)?;
-        let schedule = collectives.schedule(call, communicators).map_err(|error| GraphError::Schedule { rank, operation, error })?;
+        let schedule = collectives.schedule(call, communicators).map_err(|error| Problem::from(error).of(rank, operation))?;
         let template = Op { tag: call.communicator, collective: true, ..self.ops[start as usize] };
         let (mut before, mut actions) = (start, Vec::new());
         for round in 0..schedule.rounds(position) {

@@ -19,6 +19,7 @@
 
 pub mod collectives;
 mod copied;
+mod error;
 pub mod expand;
 pub mod graph;
 pub mod loggp;
@@ -30,6 +31,7 @@ pub mod report;
 mod times;
 pub mod watch;
 
-pub use graph::{Graph, GraphError};
+pub use error::ReplayError;
+pub use graph::Graph;
 pub use report::{Application, Outcome};
 pub use times::Times;

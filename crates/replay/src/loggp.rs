@@ -15,10 +15,12 @@
 //! linear all-to-all of `p` ranks costs it p^2 queue operations per rank. Here one operation of each kind and resource
 //! is in the queue for all that wait for it, which gives the same order.
 
+use crate::error::{Problem, ReplayError};
 use crate::graph::{AFTER_START, ANY, Graph, NONE, What};
 use crate::queue::Queue;
 use crate::report::{Application, Outcome, Progress};
 use narrows_engine::Digest;
+use narrows_units::parse::QuantityError;
 use narrows_units::{Bytes, Excess, SimTime};
 use std::str::FromStr;
 
@@ -53,23 +55,40 @@ impl Default for Parameters {
 }
 
 /// `L=2500ns,o=1500ns,g=1000ns,G=6ns/B,O=0ns/B,S=65535`, in any order; what is missing has its default.
-impl FromStr for Parameters {
-    type Err = String;
+/// Why parameters cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParameterError {
+    /// One of them is not what it should be: as the user gives it, and why.
+    #[error("{0}: {1}")]
+    Wrong(String, &'static str),
+    /// One of them has no time or size.
+    #[error("{0}: {1}")]
+    Value(String, QuantityError),
+    /// Two values for one name.
+    #[error("{0} is given twice")]
+    Twice(String),
+}
 
-    fn from_str(text: &str) -> Result<Parameters, String> {
+impl FromStr for Parameters {
+    type Err = ParameterError;
+
+    fn from_str(text: &str) -> Result<Parameters, ParameterError> {
         let mut parameters = Parameters::default();
-        let mut given: Vec<&str> = Vec::new();
+        let mut names: Vec<&str> = Vec::new();
         for part in text.split(',') {
-            let (name, value) = part.split_once('=').ok_or_else(|| format!("\"{part}\": expected NAME=VALUE, as in L=2500ns"))?;
+            let (name, value) =
+                part.split_once('=').ok_or_else(|| ParameterError::Wrong(format!("\"{part}\""), "expected NAME=VALUE, as in L=2500ns"))?;
             let (name, value) = (name.trim(), value.trim());
-            if given.contains(&name) {
-                return Err(format!("{name} is given twice"));
+            if names.contains(&name) {
+                return Err(ParameterError::Twice(name.to_owned()));
             }
-            given.push(name);
-            let time = |value: &str| value.parse::<SimTime>().map_err(|error| format!("{name}={value}: {error}"));
+            names.push(name);
+            let given = || format!("{name}={value}");
+            let wrong = |error| ParameterError::Value(given(), error);
+            let time = |value: &str| value.parse::<SimTime>().map_err(wrong);
             let per_byte = || match value.strip_suffix("/B") {
                 Some(per_byte) => time(per_byte.trim()),
-                None => Err(format!("{name}={value}: expected a time per byte, as in 6ns/B")),
+                None => Err(ParameterError::Wrong(given(), "expected a time per byte, as in 6ns/B")),
             };
             match name {
                 "L" => parameters.latency = time(value)?,
@@ -79,9 +98,9 @@ impl FromStr for Parameters {
                 "O" => parameters.overhead_per_byte = per_byte()?,
                 "S" => {
                     let bytes = value.parse().map(Bytes).or_else(|_| value.parse::<Bytes>());
-                    parameters.eager = bytes.map_err(|error| format!("S={value}: {error}"))?;
+                    parameters.eager = bytes.map_err(wrong)?;
                 }
-                _ => return Err(format!("{name}: unknown; the parameters are L, o, g, G, O and S")),
+                _ => return Err(ParameterError::Wrong(name.to_owned(), "unknown; the parameters are L, o, g, G, O and S")),
             }
         }
         Ok(parameters)
@@ -168,12 +187,16 @@ pub fn run(graph: &mut Graph, parameters: Parameters, progress: &mut dyn FnMut(P
         applications: applications.map(|application| (application, Digest::default())).collect(),
         graph,
     };
-    let failure = simulation.run(&starts, progress).err();
+    let failure = simulation.run(&starts, progress).err().map(|error| error.to_string());
     simulation.finish(&starts, failure)
 }
 
+fn of_rank(rank: u32, problem: impl Into<Problem>) -> Box<ReplayError> {
+    Box::new(ReplayError::Rank { rank, operation: None, problem: problem.into() })
+}
+
 impl Simulation<'_> {
-    fn run(&mut self, starts: &[u32], progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), String> {
+    fn run(&mut self, starts: &[u32], progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), Box<ReplayError>> {
         for rank in 0..self.graph.ranks() {
             let ops = self.graph.first[rank as usize]..self.graph.first[rank as usize + 1];
             let roots: Vec<u32> = ops.filter(|&op| self.graph.ops[op as usize].waits == 0).collect();
@@ -185,13 +208,13 @@ impl Simulation<'_> {
         let known = self.graph.operations();
         while let Some(entry) = self.queue.pop() {
             if entry.at > SimTime::END.as_ps() {
-                return Err(format!("rank {}: {}", entry.event.rank, Excess::Time));
+                return Err(of_rank(entry.event.rank, Excess::Time));
             }
             self.now = entry.at;
             self.events += 1;
             self.look_ahead();
             if self.events.is_multiple_of(1 << 20) && !progress(Progress { now: SimTime(self.now), done: self.done, known }) {
-                return Err(format!("interrupted at simulated time {}", SimTime(self.now)));
+                return Err(Box::new(ReplayError::Interrupted(SimTime(self.now))));
             }
             let Due { op, rank } = entry.event;
             match self.graph.ops[op as usize].what {
@@ -208,8 +231,8 @@ impl Simulation<'_> {
         // What a rank does last has no event at its end.
         let late = self.units.iter().position(|unit| unit.cpu > SimTime::END.as_ps());
         match late {
-            Some(unit) => Err(format!("rank {}: {}", unit / self.units_per_rank, Excess::Time)),
-            None if self.done < known => Err(self.stuck()),
+            Some(unit) => Err(of_rank((unit / self.units_per_rank) as u32, Excess::Time)),
+            None if self.done < known => Err(Box::new(ReplayError::Deadlock(self.stuck()))),
             None => Ok(()),
         }
     }
@@ -450,7 +473,7 @@ impl Simulation<'_> {
         }
     }
 
-    fn receive(&mut self, rank: u32, op: u32, starts: &[u32]) -> Result<(), String> {
+    fn receive(&mut self, rank: u32, op: u32, starts: &[u32]) -> Result<(), Box<ReplayError>> {
         self.passed(rank, op, false);
         let unit = self.first_unit(rank);
         match self.take_match(unit, |unit| &mut unit.unexpected, op) {
@@ -466,7 +489,7 @@ impl Simulation<'_> {
         Ok(())
     }
 
-    fn message(&mut self, rank: u32, op: u32, order: u64, starts: &[u32]) -> Result<(), String> {
+    fn message(&mut self, rank: u32, op: u32, order: u64, starts: &[u32]) -> Result<(), Box<ReplayError>> {
         let (cpu, nic, line) = self.places(rank, op);
         let first_time = self.graph.ops[op as usize].what == What::Message;
         let free = self.units[cpu].cpu.max(self.units[nic].nic[1]);
@@ -515,19 +538,19 @@ impl Simulation<'_> {
     }
 
     /// A message is received, `rank` is busy with it until its CPU is free.
-    fn arrived(&mut self, rank: u32, message: u32, receive: u32, starts: &[u32]) -> Result<(), String> {
+    fn arrived(&mut self, rank: u32, message: u32, receive: u32, starts: &[u32]) -> Result<(), Box<ReplayError>> {
         let (cpu, ..) = self.places(rank, message);
         let entry = &self.graph.ops[message as usize];
         let room = self.graph.ops[receive as usize].amount;
         // What a member of a vector collective gets is not in the trace.
         if entry.amount > room && !entry.collective {
-            return Err(format!("rank {rank}: a message of {} B from rank {} for a receive of {room} B", entry.amount, entry.peer));
+            return Err(of_rank(rank, Problem::Truncated { bytes: entry.amount, receive: format!("a receive of {room} B") }));
         }
         let index = if starts.len() == 2 { 0 } else { starts.partition_point(|&first| first <= rank) - 1 };
         let until = self.units[cpu].cpu.max(self.now);
         let (application, digest) = &mut self.applications[index];
         application.messages += 1;
-        application.bytes = application.bytes.checked_add(entry.amount).ok_or_else(|| format!("rank {rank}: {}", Excess::Bytes))?;
+        application.bytes = application.bytes.checked_add(entry.amount).ok_or_else(|| of_rank(rank, Excess::Bytes))?;
         application.fct.add(SimTime(until - entry.start));
         let what = u64::from(rank) << 32 | u64::from(entry.peer);
         digest.event(SimTime(until), what);
@@ -634,7 +657,7 @@ mod tests {
             ("L=1ns,", "NAME=VALUE"),
             ("L=1ns,o=1ns,L=1ns", "L is given twice"),
         ] {
-            assert!(text.parse::<Parameters>().unwrap_err().contains(part), "{text}");
+            assert!(text.parse::<Parameters>().unwrap_err().to_string().contains(part), "{text}");
         }
     }
 }

@@ -17,7 +17,8 @@ mod rank;
 
 use crate::Times;
 use crate::copied::{Inbox as CopiedInbox, Messages};
-use crate::graph::{Collectives, GraphError};
+use crate::error::ReplayError;
+use crate::graph::Collectives;
 use crate::port::{Costs, EQ, Given, Payloads, RankLibrary, port};
 use crate::report::{Application as Report, Outcome, Progress};
 use crate::watch::Watch;
@@ -286,7 +287,7 @@ pub struct Ranks {
     /// Modules that cannot reach each other any more, in words.
     cut: Option<String>,
     runs: bool,
-    error: Option<(SimTime, u32, GraphError)>,
+    error: Option<(SimTime, u32, ReplayError)>,
 }
 
 impl Ranks {
@@ -635,7 +636,7 @@ impl Replay {
     ///
     /// # Errors
     /// A trace cannot be read, or says something impossible. A deadlock is no error: see [`Outcome::failure`].
-    pub fn run(mut self, progress: &mut (dyn FnMut(Progress) -> bool + Send)) -> Result<Outcome, GraphError> {
+    pub fn run(mut self, progress: &mut (dyn FnMut(Progress) -> bool + Send)) -> Result<Outcome, ReplayError> {
         let epoch = self.set_up()?;
         let mut interrupted = None;
         let mut beyond = false;

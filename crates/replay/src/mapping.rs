@@ -1,7 +1,8 @@
 //! Where the ranks of several traces run.
 
 use crate::collectives::{Groups, Layout};
-use narrows_machine::{Machine, Placement, fill, placement};
+use crate::error::ReplayError;
+use narrows_machine::{Machine, Placement, PlacementError, fill, placement};
 use narrows_portals::ProcessId;
 use narrows_topology::{LinkClass, Topology, Vertex};
 use narrows_units::NodeId;
@@ -22,13 +23,13 @@ pub enum Mapping {
 
 /// `linear`, `switch`, `node`, `random:SEED`, anything else is a file.
 impl FromStr for Mapping {
-    type Err = String;
+    type Err = PlacementError;
 
-    fn from_str(text: &str) -> Result<Mapping, String> {
+    fn from_str(text: &str) -> Result<Mapping, PlacementError> {
         match text {
             "switch" => Ok(Mapping::Switch),
             "node" => Ok(Mapping::Node),
-            _ => text.parse().map(Mapping::Placed).map_err(|error| format!("{error}")),
+            _ => text.parse().map(Mapping::Placed),
         }
     }
 }
@@ -45,18 +46,13 @@ pub fn nodes(
     (topology, joined): (&Topology, &[NodeId]),
     ppn: Option<u32>,
     ranks: &[u32],
-) -> Result<Vec<Vec<NodeId>>, String> {
+) -> Result<Vec<Vec<NodeId>>, ReplayError> {
     let all = ranks.iter().try_fold(0u32, |sum, count| sum.checked_add(*count));
-    let all = all.ok_or_else(|| String::from("the traces have more than 2^32 ranks together"))?;
+    let all = all.ok_or(ReplayError::Ranks)?;
     match mapping {
         Mapping::Placed(kind) => {
-            let placed = placement(kind, machine, ppn, all).map_err(|error| error.to_string())?;
-            let (mut shares, mut rest) = (Vec::with_capacity(ranks.len()), &placed[..]);
-            for &count in ranks {
-                let share = rest.split_off(..count as usize).ok_or_else(|| format!("{} places for {all} ranks", placed.len()))?;
-                shares.push(share.to_vec());
-            }
-            Ok(shares)
+            let mut placed = placement(kind, machine, ppn, all)?.into_iter();
+            Ok(ranks.iter().map(|&count| placed.by_ref().take(count as usize).collect()).collect())
         }
         Mapping::Switch | Mapping::Node => {
             let turn = |host: u32| match (mapping, topology.links()[topology.injection(host) as usize].to) {
@@ -77,20 +73,14 @@ pub fn nodes(
             let most = machine.parts().map(|(_, node)| node.cores).max().unwrap_or(0);
             let placed = ranks.iter().zip(&shares).enumerate().map(|(index, (&count, share))| {
                 let placed = if ppn > Some(most) { None } else { fill(machine, share, ppn, count) };
-                placed.ok_or_else(|| refusal(index, count, share.len(), machine))
+                placed.ok_or_else(|| {
+                    let cores = machine.parts().map(|(_, node)| node.cores).collect();
+                    ReplayError::Share { trace: index + 1, ranks: count, nodes: share.len(), cores }
+                })
             });
             placed.collect()
         }
     }
-}
-
-fn refusal(index: usize, ranks: u32, nodes: usize, machine: &Machine) -> String {
-    let cores: Vec<String> = machine.parts().map(|(_, node)| node.cores.to_string()).collect();
-    format!(
-        "trace {} has {ranks} ranks, but its share is {nodes} nodes of {} cores; use more --nodes, another --ppn, or --mapping linear",
-        index + 1,
-        cores.join(" or ")
-    )
 }
 
 /// Processes of one node are numbered in the order of the ranks.
@@ -136,7 +126,7 @@ mod tests {
         Machine::load("bxi-v2", &Overrides { nodes: Some(16), set }).unwrap()
     }
 
-    fn map(mapping: &str, ppn: Option<u32>, ranks: &[u32]) -> Result<Vec<Vec<u32>>, String> {
+    fn map(mapping: &str, ppn: Option<u32>, ranks: &[u32]) -> Result<Vec<Vec<u32>>, ReplayError> {
         let machine = machine();
         let joined: Vec<NodeId> = NodeId::first(machine.node.count).collect();
         nodes(&mapping.parse().unwrap(), &machine, (&machine.topology().unwrap(), &joined), ppn, ranks)
@@ -157,7 +147,7 @@ mod tests {
 
     #[test]
     fn too_many_are_refused() {
-        let error = map("node", None, &[33, 2]).unwrap_err();
+        let error = map("node", None, &[33, 2]).unwrap_err().to_string();
         assert!(error.starts_with("trace 1 has 33 ranks, but its share is 8 nodes of 4 cores"), "{error}");
         assert!(map("linear", None, &[60, 5]).is_err());
         assert_eq!(map("node", None, &[32, 32]).unwrap()[1][31], 15, "four on each");

@@ -15,7 +15,7 @@
 //! let run = |timing: &narrows_study::live::TimingSpec| {
 //!     let stands = timing.eager_limit.is_some_and(|limit| limit.get() < 100);
 //!     let ended = if stands { "deadlock" } else { "exit code 0" };
-//!     Ok(Seen { outcome: Outcome { ended: ended.to_owned(), ..Outcome::default() }, ..Seen::default() })
+//!     Ok::<_, String>(Seen { outcome: Outcome { ended: ended.to_owned(), ..Outcome::default() }, ..Seen::default() })
 //! };
 //! let spec = ExploreSpec { runs: 10, jobs: 2, seed: 1, ranks: 4, tolerance: 0.0 };
 //! let explored = explore(&spec, &run, &|_, _| {}).unwrap();
@@ -171,11 +171,11 @@ const SHRINKING: usize = 24;
 const SHRUNK: usize = 8;
 
 /// Runs a program with many timings.
-type Runner<'a> = &'a (dyn Fn(&TimingSpec) -> Result<Seen, String> + Sync);
+type Runner<'a, E> = &'a (dyn Fn(&TimingSpec) -> Result<Seen, E> + Sync);
 
-struct Search<'a> {
+struct Search<'a, E> {
     spec: &'a ExploreSpec,
-    run: Runner<'a>,
+    run: Runner<'a, E>,
     progress: &'a (dyn Fn(usize, usize) + Sync),
     explored: Explored,
     tried: BTreeSet<String>,
@@ -185,8 +185,8 @@ struct Search<'a> {
 /// Tries timings. `progress` is told how many runs are done and how many classes are known.
 ///
 /// # Errors
-/// A run could not be made; its reason.
-pub fn explore(spec: &ExploreSpec, run: Runner<'_>, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Explored, String> {
+/// A run could not be made: what `run` says of it.
+pub fn explore<E: Send>(spec: &ExploreSpec, run: Runner<'_, E>, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Explored, E> {
     let explored = Explored { runs: 0, shrinking: 0, matchings: 0, classes: Vec::new() };
     let mut search = Search { spec, run, progress, explored, tried: BTreeSet::new(), matchings: BTreeSet::new() };
     let machine = TimingSpec { seed: spec.seed, ..TimingSpec::default() };
@@ -318,20 +318,20 @@ fn random(seed: u64, index: u64, ranks: u32) -> TimingSpec {
     timing
 }
 
-impl Search<'_> {
+impl<E: Send> Search<'_, E> {
     /// The first so many of these timings that were not tried.
-    fn round_of(&mut self, timings: Vec<TimingSpec>, room: usize) -> Result<Vec<(TimingSpec, Seen)>, String> {
+    fn round_of(&mut self, timings: Vec<TimingSpec>, room: usize) -> Result<Vec<(TimingSpec, Seen)>, E> {
         let mut new: Vec<TimingSpec> = timings.into_iter().filter(|timing| self.tried.insert(timing.to_string())).collect();
         new.truncate(room);
         self.round(new)
     }
 
     /// Runs with these timings, as many as may be; those with matches that were not seen before.
-    fn round(&mut self, mut timings: Vec<TimingSpec>) -> Result<Vec<(TimingSpec, Seen)>, String> {
+    fn round(&mut self, mut timings: Vec<TimingSpec>) -> Result<Vec<(TimingSpec, Seen)>, E> {
         timings.truncate(self.spec.runs.saturating_sub(self.explored.runs));
         let next = AtomicUsize::new(0);
         let done = AtomicUsize::new(self.explored.runs);
-        let results: Vec<Mutex<Option<Result<Seen, String>>>> = timings.iter().map(|_| Mutex::new(None)).collect();
+        let results: Vec<Mutex<Option<Result<Seen, E>>>> = timings.iter().map(|_| Mutex::new(None)).collect();
         let classes = self.explored.classes.len();
         let (run, progress) = (self.run, self.progress);
         std::thread::scope(|scope| {
@@ -364,12 +364,12 @@ impl Search<'_> {
     }
 
     /// The least timing of each class but the first, which is the machine as it is.
-    fn shrink(&mut self) -> Result<(), String> {
+    fn shrink(&mut self) -> Result<(), E> {
         let (run, spec) = (self.run, self.spec);
         let classes: Vec<&Class> = self.explored.classes.iter().skip(1).take(SHRUNK).collect();
         let one = |class: &Class| {
             let mut tried: Vec<(TimingSpec, Seen)> = Vec::new();
-            let timing = least(&class.timing, spec.ranks, &mut |timing| -> Result<bool, String> {
+            let timing = least(&class.timing, spec.ranks, &mut |timing| -> Result<bool, E> {
                 if let Some((_, seen)) = tried.iter().find(|(known, _)| known == timing) {
                     return Ok(spec.alike(&class.outcome, &seen.outcome));
                 }
@@ -382,7 +382,7 @@ impl Search<'_> {
                 Ok(same)
             })?;
             let waits = tried.iter().find(|(known, _)| *known == timing).map(|(_, seen)| seen.waits.clone());
-            Ok::<_, String>((timing, waits, tried.len()))
+            Ok::<_, E>((timing, waits, tried.len()))
         };
         let next = AtomicUsize::new(0);
         let results: Vec<Mutex<Option<_>>> = classes.iter().map(|_| Mutex::new(None)).collect();
@@ -477,7 +477,7 @@ mod tests {
         assert_eq!(of(&["a"]).apart(&of(&["a", "b"])), None);
         let run = |timing: &TimingSpec| {
             let sum = if timing.eager_limit.is_some() { "0.30000000000000004" } else { "0.3" };
-            Ok(Seen { outcome: of(&[sum]), ..Seen::default() })
+            Ok::<_, String>(Seen { outcome: of(&[sum]), ..Seen::default() })
         };
         let classes = |tolerance| {
             let spec = ExploreSpec { runs: 6, jobs: 1, seed: 1, ranks: 2, tolerance };
@@ -528,7 +528,7 @@ mod tests {
     fn random_timings_fit_into_files() {
         for index in 0..100 {
             let timing = random(7, index, 16);
-            assert_eq!(timing.to_string().parse(), Ok(timing));
+            assert_eq!(timing.to_string().parse::<TimingSpec>().unwrap(), timing);
         }
     }
 }

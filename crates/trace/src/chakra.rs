@@ -28,7 +28,7 @@
 //!   does it.
 
 use crate::Communicators;
-use crate::error::{Mistake, Place, TraceError};
+use crate::error::{Location, TraceError, expected, found};
 use crate::graph::Graph;
 use crate::lines::Complain;
 use crate::operation::{Collective, CollectiveCall, Event, Kind, Operation, Order};
@@ -134,7 +134,7 @@ impl Node {
     }
 
     /// A whole number, of whatever type the writer chose; `None` if it is not there.
-    fn number(&self, name: &str) -> Result<Option<u64>, String> {
+    fn number(&self, name: &str) -> Result<Option<u64>, TraceError> {
         let Some(value) = self.attribute(name) else { return Ok(None) };
         let number = match *value {
             Value::Int32(number) | Value::Sint32(number) | Value::Sfixed32(number) => u64::try_from(number).ok(),
@@ -143,16 +143,16 @@ impl Node {
             Value::Uint64(number) | Value::Fixed64(number) => Some(number),
             Value::Bool(_) | Value::Bools(_) | Value::Text(_) => None,
         };
-        number.map(Some).ok_or_else(|| format!("expected a whole number as {name}, found {value:?}"))
+        number.map(Some).ok_or_else(|| found(format!("a whole number as {name}"), format_args!("{value:?}")))
     }
 
-    fn needed(&self, name: &str) -> Result<u64, String> {
-        self.number(name)?.ok_or_else(|| format!("expected the attribute {name}"))
+    fn needed(&self, name: &str) -> Result<u64, TraceError> {
+        self.number(name)?.ok_or_else(|| expected(format!("the attribute {name}")))
     }
 
-    fn rank(&self, name: &str, ranks: u32) -> Result<u32, String> {
+    fn rank(&self, name: &str, ranks: u32) -> Result<u32, TraceError> {
         let number = self.needed(name)?;
-        if number < u64::from(ranks) { Ok(number as u32) } else { Err(format!("expected {name} below {ranks}, found {number}")) }
+        if number < u64::from(ranks) { Ok(number as u32) } else { Err(found(format!("{name} below {ranks}"), number)) }
     }
 
     fn is_of_processor(&self) -> bool {
@@ -193,7 +193,7 @@ pub fn read(path: &Path, flops_per_s: f64, complain: &mut Complain<'_>, meter: &
 
 /// The files of all ranks beside one of them.
 fn files(path: &Path) -> Result<Vec<PathBuf>, TraceError> {
-    let wrong = |message: String| TraceError::Malformed(Mistake { path: path.to_owned(), place: Place::Whole, message });
+    let wrong = |error: TraceError| error.at(path, Location::Whole);
     let parts = |name: &str| -> Option<(String, u64)> {
         let (prefix, rank) = name.strip_suffix(".et")?.rsplit_once('.')?;
         let number: u64 = rank.parse().ok()?;
@@ -201,8 +201,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, TraceError> {
     };
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let Some((prefix, _)) = parts(&name) else {
-        let message = format!("expected the file of a rank, with a name such as training.0.et, found {name}");
-        return Err(wrong(message));
+        return Err(wrong(found("the file of a rank, with a name such as training.0.et", name)));
     };
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
@@ -215,10 +214,8 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, TraceError> {
     }
     ranks.sort_unstable();
     let file = |rank: u64| path.with_file_name(format!("{prefix}.{rank}.et"));
-    match (0..).zip(&ranks).find(|(expected, rank)| expected != *rank) {
-        Some((expected, _)) => {
-            Err(wrong(format!("expected the files of all ranks from 0 on, but there is no {}", file(expected).display())))
-        }
+    match (0..).zip(&ranks).find(|(next, rank)| next != *rank) {
+        Some((next, _)) => Err(wrong(expected(format!("the files of all ranks from 0 on, but there is no {}", file(next).display())))),
         None => Ok(ranks.into_iter().map(file).collect()),
     }
 }
@@ -239,9 +236,9 @@ pub fn read_ranks(
         let (path, input) = open(rank)?;
         let mut messages = Messages::new(path, input, meter);
         messages.metadata()?;
-        while let Some(place) = messages.advance()? {
+        while messages.advance()?.is_some() {
             // What is wrong with it is said below.
-            let Ok(node) = messages.decode::<Node>(place) else { continue };
+            let Ok(node) = messages.decode::<Node>() else { continue };
             if let Some(group) = node.group() {
                 let members = members.entry(group.to_owned()).or_default();
                 if members.last() != Some(&rank) {
@@ -283,26 +280,26 @@ impl Reader<'_> {
         // The last collective of each communicator.
         let mut last: HashMap<u32, u32> = HashMap::new();
         while let Some(place) = messages.advance()? {
-            let node = match messages.decode::<Node>(place) {
+            let node = match messages.decode::<Node>() {
                 Ok(node) => node,
-                Err(mistake) => {
-                    complain(mistake)?;
+                Err(error) => {
+                    messages.tell(place, error, complain)?;
                     continue;
                 }
             };
-            let named = |message: String| format!("node {} ({}): {message}", node.id, crate::lines::show(node.name.as_bytes()));
+            let named = |error: TraceError| error.within(format!("node {} ({})", node.id, crate::lines::show(node.name.as_bytes())));
             let pushed = self.operation(&node).and_then(|operation| Ok((graph.push(operation)?, operation)));
             let (number, operation) = match pushed {
                 Ok(pushed) => pushed,
-                Err(message) => {
-                    complain(messages.mistake(place, named(message)))?;
+                Err(error) => {
+                    messages.tell(place, named(error), complain)?;
                     // Others may wait for it.
                     let nothing = Operation::new(Kind::Compute { duration: SimTime::ZERO });
-                    (graph.push(nothing).map_err(|message| messages.malformed(place, message))?, nothing)
+                    (graph.push(nothing).map_err(|error| messages.malformed(place, error))?, nothing)
                 }
             };
             if numbers.insert(node.id, number).is_some() {
-                complain(messages.mistake(place, named(String::from("expected a number that no node before it has"))))?;
+                messages.tell(place, named(expected("a number that no node before it has")), complain)?;
             }
             if let Kind::Collective(call) = operation.kind
                 && let Some(before) = last.insert(call.communicator, number)
@@ -321,25 +318,21 @@ impl Reader<'_> {
                     let is_send = matches!(graph.nodes[first as usize].kind, Kind::Send { .. });
                     graph.edges.push((number, first, if is_send { Event::Started } else { Event::Done }));
                 }
-                None => complain(messages.mistake(place, format!("expected dependencies on nodes of the file, found {dependency}")))?,
+                None => messages.tell(place, found("dependencies on nodes of the file", dependency), complain)?,
             }
         }
         if !graph.store(self.rank, spool)? {
-            let message = "expected dependencies without a circle (collectives of a group wait for each other in the order of the file)";
-            return Err(TraceError::Malformed(Mistake {
-                path: messages.path.clone(),
-                place: Place::Whole,
-                message: String::from(message),
-            }));
+            let what = "dependencies without a circle (collectives of a group wait for each other in the order of the file)";
+            return Err(expected(what).at(&messages.path, Location::Whole));
         }
         Ok(())
     }
 
-    fn operation(&self, node: &Node) -> Result<Operation, String> {
+    fn operation(&self, node: &Node) -> Result<Operation, TraceError> {
         let ranks = self.communicators.size(0).unwrap_or(0);
         let tag = || {
             let tag = node.number("comm_tag")?.unwrap_or(0);
-            u32::try_from(tag).map_err(|_| format!("expected comm_tag below 2^32, found {tag}"))
+            u32::try_from(tag).map_err(|_| found("comm_tag below 2^32", tag))
         };
         let kind = match node.kind {
             COLLECTIVE if !node.is_of_processor() => self.collective(node)?,
@@ -351,7 +344,7 @@ impl Reader<'_> {
             }
             METADATA => Kind::Compute { duration: SimTime::ZERO },
             COMPUTE | MEMORY_LOAD | MEMORY_STORE | COLLECTIVE | SEND | RECEIVE => Kind::Compute { duration: self.duration(node)? },
-            other => return Err(format!("expected a type from 1 to 7, found {other}")),
+            other => return Err(found("a type from 1 to 7", other)),
         };
         let cpu = match kind {
             Kind::Compute { .. } if node.kind == METADATA => 0,
@@ -362,25 +355,22 @@ impl Reader<'_> {
         Ok(Operation { cpu, ..Operation::new(kind) })
     }
 
-    fn duration(&self, node: &Node) -> Result<SimTime, String> {
-        let too_long = || Excess::Time.to_string();
+    fn duration(&self, node: &Node) -> Result<SimTime, TraceError> {
         match (node.duration_micros, node.number("num_ops")?) {
             (0, Some(operations)) => {
                 let ps = operations as f64 / self.flops_per_s * PS_PER_S as f64;
-                if ps < SimTime::END.as_ps() as f64 { Ok(SimTime(ps.round() as u64)) } else { Err(too_long()) }
+                if ps < SimTime::END.as_ps() as f64 { Ok(SimTime(ps.round() as u64)) } else { Err(Excess::Time.into()) }
             }
-            (duration, _) => duration.checked_mul(PS_PER_US).map(SimTime).ok_or_else(too_long),
+            (duration, _) => Ok(SimTime(duration.checked_mul(PS_PER_US).ok_or(Excess::Time)?)),
         }
     }
 
-    fn collective(&self, node: &Node) -> Result<Kind, String> {
+    fn collective(&self, node: &Node) -> Result<Kind, TraceError> {
         let communicator = match (node.group(), node.attribute("pg_name"), node.attribute("involved_dim")) {
             (Some(name), ..) => self.groups[name],
-            (None, Some(other), _) => return Err(format!("expected a text as pg_name, found {other:?}")),
+            (None, Some(other), _) => return Err(found("a text as pg_name", format_args!("{other:?}"))),
             (None, None, Some(Value::Bools(dimensions))) if dimensions.values.contains(&false) => {
-                return Err(String::from(
-                    "expected pg_name, because involved_dim leaves out dimensions of a network that only ASTRA-sim knows",
-                ));
+                return Err(expected("pg_name, because involved_dim leaves out dimensions of a network that only ASTRA-sim knows"));
             }
             _ => 0,
         };
@@ -397,7 +387,7 @@ impl Reader<'_> {
             6 => Collective::Alltoall,
             7 | 8 => Collective::ReduceScatterBlock,
             9 => Collective::Barrier,
-            other => return Err(format!("expected comm_type from 0 (all-reduce) to 9 (barrier), found {other}")),
+            other => return Err(found("comm_type from 0 (all-reduce) to 9 (barrier)", other)),
         };
         let root = match operation {
             Collective::Broadcast | Collective::Scatter => self.root(node, "comm_src", communicator)?,
@@ -423,13 +413,13 @@ impl Reader<'_> {
     }
 
     /// The position of the root: the first member unless an attribute names another rank.
-    fn root(&self, node: &Node, attribute: &str, communicator: u32) -> Result<u32, String> {
+    fn root(&self, node: &Node, attribute: &str, communicator: u32) -> Result<u32, TraceError> {
         if node.attribute(attribute).is_none() {
             return Ok(0);
         }
         let rank = node.rank(attribute, self.communicators.size(0).unwrap_or(0))?;
         let position = self.communicators.position(communicator, rank);
-        position.ok_or_else(|| format!("expected a member of the group as {attribute}, found {rank}"))
+        position.ok_or_else(|| found(format!("a member of the group as {attribute}"), rank))
     }
 }
 
@@ -448,20 +438,20 @@ impl Messages<'_> {
         Messages { path, input, meter, offset: 0, bytes: Vec::new() }
     }
 
-    fn mistake(&self, place: u64, message: impl Into<String>) -> Mistake {
-        Mistake { path: self.path.clone(), place: Place::Byte(place), message: message.into() }
+    fn malformed(&self, place: u64, error: TraceError) -> TraceError {
+        error.at(&self.path, Location::Byte(place))
     }
 
-    fn malformed(&self, place: u64, message: impl Into<String>) -> TraceError {
-        TraceError::Malformed(self.mistake(place, message))
+    fn tell(&self, place: u64, error: TraceError, complain: &mut Complain<'_>) -> Result<(), TraceError> {
+        complain(error.mistake(&self.path, Location::Byte(place))?)
     }
 
     fn metadata(&mut self) -> Result<GlobalMetadata, TraceError> {
-        let place = self.advance()?.ok_or_else(|| self.malformed(0, "expected a GlobalMetadata message, but the file is empty"))?;
-        self.decode(place).map_err(|mistake| match self.bytes.first() {
+        let place = self.advance()?.ok_or_else(|| self.malformed(0, expected("a GlobalMetadata message, but the file is empty")))?;
+        self.decode().map_err(|error| match self.bytes.first() {
             // What gzip writes has 0x1f 0x8b at its beginning: a length of 31 bytes and then this.
-            Some(0x8b) => self.malformed(0, "expected a file that is not compressed (gunzip makes one)"),
-            _ => TraceError::Malformed(mistake),
+            Some(0x8b) => self.malformed(0, expected("a file that is not compressed (gunzip makes one)")),
+            _ => self.malformed(place, error),
         })
     }
 
@@ -469,7 +459,7 @@ impl Messages<'_> {
     fn advance(&mut self) -> Result<Option<u64>, TraceError> {
         let place = self.offset;
         let mut length = 0u64;
-        let cut = |this: &Self| this.malformed(place, "expected a message behind its length, but the file ends: it was cut");
+        let cut = |this: &Self| this.malformed(place, expected("a message behind its length, but the file ends: it was cut"));
         for shift in (0..).step_by(7) {
             let mut byte = [0];
             let read = self.input.read(&mut byte).map_err(TraceError::file(&self.path))?;
@@ -479,13 +469,13 @@ impl Messages<'_> {
             self.offset += 1;
             length |= u64::from(byte[0] & 0x7f) << shift;
             if length > MAX_MESSAGE {
-                return Err(self.malformed(place, format!("expected a message of at most {MAX_MESSAGE} bytes")));
+                return Err(self.malformed(place, expected(format!("a message of at most {MAX_MESSAGE} bytes"))));
             }
             if byte[0] < 0x80 {
                 break;
             }
             if shift == 28 {
-                return Err(self.malformed(place, "expected the length of a message as a varint of at most five bytes"));
+                return Err(self.malformed(place, expected("the length of a message as a varint of at most five bytes")));
             }
         }
         self.bytes.clear();
@@ -495,9 +485,9 @@ impl Messages<'_> {
         if (read as u64) < length { Err(cut(self)) } else { Ok(Some(place)) }
     }
 
-    /// The message at which it is, which begins at `place`.
-    fn decode<M: Message + Default>(&self, place: u64) -> Result<M, Mistake> {
-        M::decode(&self.bytes[..]).map_err(|error| self.mistake(place, format!("expected a message of et_def.proto: {error}")))
+    /// The message at which it is.
+    fn decode<M: Message + Default>(&self) -> Result<M, TraceError> {
+        M::decode(&self.bytes[..]).map_err(|error| expected(format!("a message of et_def.proto: {error}")))
     }
 }
 

@@ -1,7 +1,9 @@
 //! What can go wrong with a trace.
 
+use crate::meetings::Contradiction;
 use narrows_output::OutputError;
 use narrows_units::Excess;
+use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -27,12 +29,37 @@ pub enum TraceError {
     /// A file cannot be written.
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// A line of a file, or a place in a binary one, is not what the format says.
-    #[error("{0}")]
-    Malformed(Mistake),
-    /// A file has nothing to do with its format as a whole, or a program cannot be written in a format.
+    /// A place in a file is not what the format says.
+    #[error(transparent)]
+    Malformed(#[from] Mistake),
+    /// The input, or a number that the user gives, should be something else.
+    #[error("expected {what}{}", found.as_ref().map_or(String::new(), |found| format!(", found {found}")))]
+    Expected {
+        /// What would be right.
+        what: Cow<'static, str>,
+        /// What is there instead, unless that is nothing.
+        found: Option<String>,
+    },
+    /// A line is no JSON, or has other keys.
+    #[error("column {}: {}", .0.column(), without_line(.0))]
+    Json(#[from] serde_json::Error),
+    /// Members of a communicator say different things of a collective.
+    #[error(transparent)]
+    Contradiction(#[from] Box<Contradiction>),
+    /// One of the above, in a part of a place.
+    #[error("{part}: {error}")]
+    Within {
+        /// Which part.
+        part: String,
+        /// What is wrong there.
+        error: Box<TraceError>,
+    },
+    /// What is asked for does not exist, or does not go together.
     #[error("{0}")]
     Unsuitable(String),
+    /// A size or time is more than a simulation holds.
+    #[error(transparent)]
+    TooMuch(#[from] Excess),
     /// An operation asks for more than a simulation holds.
     #[error("rank {rank}, operation {operation}: {excess}")]
     Excess {
@@ -50,6 +77,22 @@ fn display(path: &Path) -> std::path::Display<'_> {
     if narrows_output::is_standard(path) { Path::new("standard input").display() } else { path.display() }
 }
 
+/// serde_json counts lines of its own.
+fn without_line(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message).to_owned()
+}
+
+/// Something else than what is there.
+pub(crate) fn expected(what: impl Into<Cow<'static, str>>) -> TraceError {
+    TraceError::Expected { what: what.into(), found: None }
+}
+
+/// `what` would be right, but `found` is there.
+pub(crate) fn found(what: impl Into<Cow<'static, str>>, found: impl fmt::Display) -> TraceError {
+    TraceError::Expected { what: what.into(), found: Some(found.to_string()) }
+}
+
 impl TraceError {
     /// Of a temporary file.
     pub(crate) fn temporary(error: std::io::Error) -> TraceError {
@@ -63,22 +106,40 @@ impl TraceError {
     pub(crate) fn file(path: &Path) -> impl Fn(std::io::Error) -> TraceError + '_ {
         move |error| TraceError::File { path: path.to_owned(), error }
     }
+
+    pub(crate) fn within(self, part: String) -> TraceError {
+        TraceError::Within { part, error: Box::new(self) }
+    }
+
+    /// The same in a file. What has its place already, or is not a fault of the input, stays.
+    pub(crate) fn at(self, path: &Path, location: Location) -> TraceError {
+        self.mistake(path, location).map_or_else(|error| error, TraceError::Malformed)
+    }
+
+    /// A mistake in a file, or what is none.
+    pub(crate) fn mistake(self, path: &Path, location: Location) -> Result<Mistake, TraceError> {
+        match self {
+            TraceError::File { .. } | TraceError::Temporary { .. } | TraceError::Output(_) | TraceError::Malformed(_) => Err(self),
+            error => Ok(Mistake { path: path.to_owned(), location, error: Box::new(error) }),
+        }
+    }
 }
 
 /// One mistake in a trace file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, thiserror::Error)]
+#[error("{}{location}: {error}", display(path))]
 pub struct Mistake {
     /// The file.
     pub path: PathBuf,
     /// Where in it.
-    pub place: Place,
+    pub location: Location,
     /// What was expected, and what is there.
-    pub message: String,
+    pub error: Box<TraceError>,
 }
 
 /// Where in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     /// Line, from 1.
     Line(u64),
     /// Byte offset in a binary file.
@@ -87,12 +148,12 @@ pub enum Place {
     Whole,
 }
 
-impl fmt::Display for Mistake {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.place {
-            Place::Line(line) => write!(f, "{}:{line}: {}", display(&self.path), self.message),
-            Place::Byte(offset) => write!(f, "{}: byte {offset}: {}", display(&self.path), self.message),
-            Place::Whole => write!(f, "{}: {}", display(&self.path), self.message),
+        match self {
+            Location::Line(line) => write!(f, ":{line}"),
+            Location::Byte(offset) => write!(f, ": byte {offset}"),
+            Location::Whole => Ok(()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Traces as files: which format, reading, writing.
 
-use crate::error::TraceError;
+use crate::error::{TraceError, expected};
 use crate::limits::Limited;
 use crate::lines::{Complain, strict};
 use crate::operation::Program;
@@ -12,6 +12,7 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::str::FromStr;
 
 /// The formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,11 +48,6 @@ impl Format {
         }
     }
 
-    /// The reverse of [`Format::name`].
-    pub fn by_name(name: &str) -> Option<Format> {
-        Format::ALL.into_iter().find(|format| format.name() == name)
-    }
-
     /// What the name of a file says.
     pub fn by_extension(path: &Path) -> Option<Format> {
         match path.extension()?.to_str()? {
@@ -78,6 +74,16 @@ impl Format {
         } else {
             Format::TimeIndependent
         }
+    }
+}
+
+/// The reverse of [`Format::name`].
+impl FromStr for Format {
+    type Err = TraceError;
+
+    fn from_str(name: &str) -> Result<Format, TraceError> {
+        let found = Format::ALL.into_iter().find(|format| format.name() == name);
+        found.ok_or_else(|| expected(Format::ALL.map(Format::name).join(", ")))
     }
 }
 

@@ -5,9 +5,10 @@
 mod minimd;
 mod nest;
 
+use crate::Communicators;
+use crate::error::{TraceError, expected, found};
 use crate::operation::{Collective, CollectiveCall, Dependency, Kind, Operation, Order, Program};
 use crate::sequence::{Sequence, Sink};
-use crate::{Communicators, TraceError};
 use narrows_units::{Bytes, Excess, SimTime};
 use std::collections::VecDeque;
 use std::fmt;
@@ -123,14 +124,14 @@ impl Pattern {
 pub struct Cells(pub [u32; 3]);
 
 impl FromStr for Cells {
-    type Err = String;
+    type Err = TraceError;
 
-    fn from_str(text: &str) -> Result<Cells, String> {
+    fn from_str(text: &str) -> Result<Cells, TraceError> {
         let sides: Vec<u32> = text.split('x').map_while(|side| side.parse().ok()).collect();
         match sides.as_slice() {
             [side] if !text.contains('x') => Ok(Cells([*side; 3])),
             [x, y, z] if text.matches('x').count() == 2 => Ok(Cells([*x, *y, *z])),
-            _ => Err(format!("\"{text}\": expected a number of cells, or one for each direction, such as 128x256x128")),
+            _ => Err(expected("a number of cells, or one for each direction, such as 128x256x128").within(format!("\"{text}\""))),
         }
     }
 }
@@ -273,10 +274,10 @@ impl Generated {
         let refuse = |text: String| Err(TraceError::Unsuitable(text));
         let ranks = parameters.ranks;
         if ranks == 0 || ranks > 1 << 24 {
-            return refuse(format!("expected 1 to {} ranks, found {ranks}", 1 << 24));
+            return Err(found(format!("1 to {} ranks", 1 << 24), ranks));
         }
         if parameters.bytes.is_some_and(|bytes| Bytes(bytes) > Bytes::MESSAGE_MAX) {
-            return refuse(Excess::Message.to_string());
+            return Err(Excess::Message.into());
         }
         let own_sizes =
             [Pattern::LammpsLike, Pattern::MinimdLike, Pattern::HpcgLike, Pattern::MinifeLike, Pattern::MatmulLike, Pattern::LuleshLike];
@@ -777,13 +778,13 @@ mod tests {
 
     #[test]
     fn cells_are_one_number_or_three() {
-        assert_eq!("20".parse(), Ok(Cells([20; 3])));
-        assert_eq!("128x256x128".parse(), Ok(Cells([128, 256, 128])));
+        assert_eq!("20".parse::<Cells>().unwrap(), Cells([20; 3]));
+        assert_eq!("128x256x128".parse::<Cells>().unwrap(), Cells([128, 256, 128]));
         for cells in ["20", "128x256x128"] {
             assert_eq!(cells.parse::<Cells>().unwrap().to_string(), cells);
         }
         for wrong in ["", "x", "20x", "20x30", "20x30x", "1x2x3x4", "-1", "5000000000"] {
-            assert!(wrong.parse::<Cells>().unwrap_err().contains("128x256x128"), "{wrong}");
+            assert!(wrong.parse::<Cells>().unwrap_err().to_string().contains("128x256x128"), "{wrong}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! The graph of one rank, in between file and program: for formats in which any operation may depend on any other.
 
-use crate::TraceError;
+use crate::error::{TraceError, expected};
 use crate::limits;
 use crate::operation::{Dependency, Event, Operation};
 use crate::spool::Spool;
@@ -20,11 +20,11 @@ pub struct Graph {
 
 impl Graph {
     /// Appends a node; its number, or what is wrong with it.
-    pub fn push(&mut self, operation: Operation) -> Result<u32, String> {
-        self.work = limits::add_work(self.work, &operation).map_err(|excess| excess.to_string())?;
-        limits::check_size(&operation).map_err(|excess| excess.to_string())?;
+    pub fn push(&mut self, operation: Operation) -> Result<u32, TraceError> {
+        self.work = limits::add_work(self.work, &operation)?;
+        limits::check_size(&operation)?;
         self.nodes.push(operation);
-        u32::try_from(self.nodes.len() - 1).map_err(|_| String::from("expected fewer operations of a rank"))
+        u32::try_from(self.nodes.len() - 1).map_err(|_| expected("fewer operations of a rank"))
     }
 
     /// Appends the nodes to a program, each behind those that it waits for, otherwise in the order of the file. `false`

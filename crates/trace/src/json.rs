@@ -18,7 +18,7 @@
 //! that was cut is told from a whole one; a script may leave out both. Without `order` it is `"sequential"`.
 
 use crate::Communicators;
-use crate::error::{Mistake, TraceError};
+use crate::error::{TraceError, expected, found};
 use crate::lines::{Complain, Lines, show};
 use crate::operation::{Collective, CollectiveCall, Dependency, Event, Kind, Operation, Order, Program};
 use crate::spool::{Spool, Stored};
@@ -97,9 +97,9 @@ struct Record {
 pub fn read(path: &Path, input: impl BufRead, complain: &mut Complain<'_>) -> Result<Stored, TraceError> {
     let mut lines = Lines::new(path, input);
     if !lines.advance()? {
-        return Err(TraceError::Malformed(lines.whole("expected a line with \"narrows_trace\", but the file is empty")));
+        return Err(lines.whole(expected("a line with \"narrows_trace\", but the file is empty")));
     }
-    let (ranks, order, communicators, mut open) = header(&lines).map_err(TraceError::Malformed)?;
+    let (ranks, order, communicators, mut open) = header(&lines).map_err(|error| lines.malformed(error))?;
     let is_counted = open;
     let mut spool = Spool::new(ranks)?;
     let mut after = Vec::new();
@@ -112,63 +112,56 @@ pub fn read(path: &Path, input: impl BufRead, complain: &mut Complain<'_>) -> Re
             match serde_json::from_slice::<Close>(lines.line()) {
                 Ok(Close { operations }) if operations == records && open => {}
                 Ok(Close { operations }) => {
-                    complain(lines.mistake(format!("expected {operations} operations before this line, once; found {records}")))?
+                    lines.tell(expected(format!("{operations} operations before this line, once; found {records}")), complain)?
                 }
-                Err(error) => complain(lines.mistake(json(&error)))?,
+                Err(error) => lines.tell(error.into(), complain)?,
             }
             open = false;
             continue;
         }
         records += 1;
         if is_counted && !open {
-            complain(lines.mistake("expected the end of the file behind the number of operations"))?;
+            lines.tell(expected("the end of the file behind the number of operations"), complain)?;
         }
-        match record(&lines, &spool, &communicators, order, &mut after) {
-            Ok((rank, operation)) => match spool.push(rank, &operation, &after) {
-                Ok(_) => {}
-                Err(error @ TraceError::Excess { .. }) => complain(lines.mistake(error.to_string()))?,
-                Err(error) => return Err(error),
-            },
-            Err(message) => complain(lines.mistake(message))?,
+        let pushed =
+            record(&lines, &spool, &communicators, order, &mut after).and_then(|(rank, operation)| spool.push(rank, &operation, &after));
+        if let Err(error) = pushed {
+            lines.tell(error, complain)?;
         }
     }
     if open {
-        complain(lines.whole("expected a last line with the number of operations, as the first line says, but the file ends: it was cut"))?;
+        lines.tell_whole(
+            expected("a last line with the number of operations, as the first line says, but the file ends: it was cut"),
+            complain,
+        )?;
     } else if !is_counted && records == 0 {
-        complain(lines.whole("expected operations behind the first line, but the file ends"))?;
+        lines.tell_whole(expected("operations behind the first line, but the file ends"), complain)?;
     }
     spool.finish(communicators, order)
 }
 
-fn header(lines: &Lines<'_>) -> Result<(u32, Order, Communicators, bool), Mistake> {
-    let header: Header = serde_json::from_slice(lines.line()).map_err(|error| lines.mistake(json(&error)))?;
+fn header(lines: &Lines<'_>) -> Result<(u32, Order, Communicators, bool), TraceError> {
+    let header: Header = serde_json::from_slice(lines.line())?;
     if header.narrows_trace != VERSION {
-        return Err(lines.mistake(format!("expected \"narrows_trace\":{VERSION}, found {}", header.narrows_trace)));
+        return Err(found(format!("\"narrows_trace\":{VERSION}"), header.narrows_trace));
     }
     if header.ranks == 0 || header.ranks > MAX_RANKS {
-        return Err(lines.mistake(format!("expected 1 to {MAX_RANKS} ranks, found {}", header.ranks)));
+        return Err(found(format!("1 to {MAX_RANKS} ranks"), header.ranks));
     }
     let order = match header.order.as_str() {
         "sequential" => Order::Sequential,
         "causal" => Order::Causal,
         "graph" => Order::Graph,
-        other => return Err(lines.mistake(format!("expected sequential, causal or graph as order, found {}", show(other.as_bytes())))),
+        other => return Err(found("sequential, causal or graph as order", show(other.as_bytes()))),
     };
     let mut communicators = Communicators::world(header.ranks);
     for members in header.communicators {
         let number = communicators.count();
         if communicators.add(members).is_none() {
-            return Err(lines.mistake(format!("expected communicator {number} to have ranks below {}, each once", header.ranks)));
+            return Err(expected(format!("communicator {number} to have ranks below {}, each once", header.ranks)));
         }
     }
     Ok((header.ranks, order, communicators, header.closed))
-}
-
-/// serde_json counts lines of its own.
-fn json(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
-    format!("column {}: {message}", error.column())
 }
 
 fn record(
@@ -177,12 +170,11 @@ fn record(
     communicators: &Communicators,
     order: Order,
     after: &mut Vec<Dependency>,
-) -> Result<(u32, Operation), String> {
-    let mut record: Record = serde_json::from_slice(lines.line()).map_err(|error| json(&error))?;
+) -> Result<(u32, Operation), TraceError> {
+    let mut record: Record = serde_json::from_slice(lines.line())?;
     let rank = record.rank;
     let ranks = communicators.size(0).unwrap_or(0);
-    let below =
-        |value: u32, what: &str| if value < ranks { Ok(value) } else { Err(format!("expected {what} below {ranks}, found {value}")) };
+    let below = |value: u32, what: &str| if value < ranks { Ok(value) } else { Err(found(format!("{what} below {ranks}"), value)) };
     below(rank, "a rank")?;
     let number = spool.operations(rank);
     after.clear();
@@ -194,16 +186,13 @@ fn record(
         }
     }
     if let Some(wrong) = after.iter().find(|dependency| dependency.operation >= number) {
-        return Err(format!(
-            "expected dependencies on earlier operations of rank {rank} (this is number {number}), found {}",
-            wrong.operation
-        ));
+        return Err(found(format!("dependencies on earlier operations of rank {rank} (this is number {number})"), wrong.operation));
     }
     if order == Order::Sequential && number > 0 && !after.iter().any(|dependency| dependency.operation == number - 1) {
-        return Err(format!("expected a dependency on operation {} of rank {rank}, the one before: the order is sequential", number - 1));
+        return Err(expected(format!("a dependency on operation {} of rank {rank}, the one before: the order is sequential", number - 1)));
     }
     let operation = record.op.clone();
-    let missing = |key: &str| format!("expected \"{key}\" with {}", show(operation.as_bytes()));
+    let missing = |key: &str| expected(format!("\"{key}\" with {}", show(operation.as_bytes())));
     let kind = match operation.as_str() {
         "compute" => Kind::Compute { duration: SimTime(record.ps.take().ok_or_else(|| missing("ps"))?) },
         "send" => Kind::Send {
@@ -217,19 +206,18 @@ fn record(
             tag: record.tag.take(),
         },
         name => {
-            let operation = Collective::by_name(name).ok_or_else(|| {
-                format!("expected compute, send, recv or a collective such as allreduce, found {}", show(name.as_bytes()))
-            })?;
+            let operation = Collective::by_name(name)
+                .ok_or_else(|| found("compute, send, recv or a collective such as allreduce", show(name.as_bytes())))?;
             let communicator = record.comm.take().unwrap_or(0);
             let root = record.root.take().unwrap_or(0);
             let Some(size) = communicators.size(communicator) else {
-                return Err(format!("expected a communicator below {}, found {communicator}", communicators.count()));
+                return Err(found(format!("a communicator below {}", communicators.count()), communicator));
             };
             if communicators.position(communicator, rank).is_none() {
-                return Err(format!("expected a communicator with rank {rank}, found {communicator}"));
+                return Err(found(format!("a communicator with rank {rank}"), communicator));
             }
             if root >= size {
-                return Err(format!("expected a root below {size}, found {root}"));
+                return Err(found(format!("a root below {size}"), root));
             }
             let (send, receive) = (record.send.take().unwrap_or(0), record.recv.take().unwrap_or(0));
             Kind::Collective(CollectiveCall { operation, communicator, root, send, receive })
@@ -241,7 +229,7 @@ fn record(
     if let (Ok(left), Ok(none)) = (serde_json::to_string(&record), serde_json::to_string(&rest))
         && left != none
     {
-        return Err(format!("expected no other keys with {}, found {}", show(operation.as_bytes()), show(left.as_bytes())));
+        return Err(found(format!("no other keys with {}", show(operation.as_bytes())), show(left.as_bytes())));
     }
     Ok((rank, Operation { kind, delay, cpu, nic }))
 }

@@ -45,7 +45,7 @@ pub mod transformer;
 pub mod vef;
 
 pub use communicators::Communicators;
-pub use error::{Mistake, Place, TraceError};
+pub use error::{Location, Mistake, TraceError};
 pub use file::{Format, ReadOptions, Trace, open, read, read_metered, write};
 pub use meetings::{Contradiction, Meetings, Part};
 pub use operation::{Collective, CollectiveCall, Dependency, Event, Kind, Operation, Order, Program, Recorded};

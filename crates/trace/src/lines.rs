@@ -1,6 +1,6 @@
 //! Text files line by line: what the readers of text formats share.
 
-use crate::error::{Mistake, Place, TraceError};
+use crate::error::{Location, Mistake, TraceError, expected, found};
 use narrows_units::SimTime;
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ impl<'a> Lines<'a> {
         }
         self.number += 1;
         if self.line.len() as u64 == MAX_LINE {
-            return Err(TraceError::Malformed(self.mistake(format!("expected a line of less than {MAX_LINE} bytes"))));
+            return Err(self.malformed(expected(format!("a line of less than {MAX_LINE} bytes"))));
         }
         while matches!(self.line.last(), Some(b'\n' | b'\r')) {
             self.line.pop();
@@ -60,19 +60,29 @@ impl<'a> Lines<'a> {
         self.number
     }
 
-    /// A mistake in this line.
-    pub fn mistake(&self, message: impl Into<String>) -> Mistake {
-        self.mistake_at(self.number, message)
+    /// Tells of a mistake in this line; what is no mistake of the file ends the reading.
+    pub fn tell(&self, error: TraceError, complain: &mut Complain<'_>) -> Result<(), TraceError> {
+        self.tell_at(self.number, error, complain)
     }
 
-    /// A mistake in an earlier line.
-    pub fn mistake_at(&self, line: u64, message: impl Into<String>) -> Mistake {
-        Mistake { path: self.path.clone(), place: Place::Line(line), message: message.into() }
+    /// Of a mistake in an earlier line.
+    pub fn tell_at(&self, line: u64, error: TraceError, complain: &mut Complain<'_>) -> Result<(), TraceError> {
+        complain(error.mistake(&self.path, Location::Line(line))?)
     }
 
-    /// The file as a whole.
-    pub fn whole(&self, message: impl Into<String>) -> Mistake {
-        Mistake { path: self.path.clone(), place: Place::Whole, message: message.into() }
+    /// Of a mistake of the file as a whole.
+    pub fn tell_whole(&self, error: TraceError, complain: &mut Complain<'_>) -> Result<(), TraceError> {
+        complain(error.mistake(&self.path, Location::Whole)?)
+    }
+
+    /// A mistake in this line that ends the reading.
+    pub fn malformed(&self, error: TraceError) -> TraceError {
+        error.at(&self.path, Location::Line(self.number))
+    }
+
+    /// A mistake of the file as a whole that ends the reading.
+    pub fn whole(&self, error: TraceError) -> TraceError {
+        error.at(&self.path, Location::Whole)
     }
 }
 
@@ -88,25 +98,25 @@ impl<'a> Words<'a> {
     }
 
     /// The next word; `what` says what was expected if the line is over.
-    pub fn word(&mut self, what: &str) -> Result<&'a [u8], String> {
-        self.next().ok_or_else(|| format!("expected {what}, but the line ends"))
+    pub fn word(&mut self, what: &str) -> Result<&'a [u8], TraceError> {
+        self.next().ok_or_else(|| expected(format!("{what}, but the line ends")))
     }
 
     /// A whole number up to `max`.
-    pub fn number(&mut self, what: &str, max: u64) -> Result<u64, String> {
+    pub fn number(&mut self, what: &str, max: u64) -> Result<u64, TraceError> {
         number(self.word(what)?, what, max)
     }
 
     /// A time with its unit in picoseconds; decimals down to a picosecond.
-    pub fn time(&mut self, what: &str, unit_ps: u64) -> Result<SimTime, String> {
+    pub fn time(&mut self, what: &str, unit_ps: u64) -> Result<SimTime, TraceError> {
         time(self.word(what)?, what, unit_ps)
     }
 
     /// Nothing more.
-    pub fn end(&mut self) -> Result<(), String> {
+    pub fn end(&mut self) -> Result<(), TraceError> {
         match self.next() {
             None => Ok(()),
-            Some(word) => Err(format!("expected the end of the line, found {}", show(word))),
+            Some(word) => Err(found("the end of the line", show(word))),
         }
     }
 }
@@ -135,15 +145,15 @@ pub fn show(word: &[u8]) -> String {
 }
 
 /// A whole number up to `max`.
-pub fn number(word: &[u8], what: &str, max: u64) -> Result<u64, String> {
+pub fn number(word: &[u8], what: &str, max: u64) -> Result<u64, TraceError> {
     digits(word).filter(|value| *value <= max).ok_or_else(|| match max {
-        u64::MAX => format!("expected {what} (a whole number), found {}", show(word)),
-        _ => format!("expected {what} (a whole number up to {max}), found {}", show(word)),
+        u64::MAX => found(format!("{what} (a whole number)"), show(word)),
+        _ => found(format!("{what} (a whole number up to {max})"), show(word)),
     })
 }
 
 /// A time with its unit in picoseconds; decimals below a picosecond are cut.
-pub fn time(word: &[u8], what: &str, unit_ps: u64) -> Result<SimTime, String> {
+pub fn time(word: &[u8], what: &str, unit_ps: u64) -> Result<SimTime, TraceError> {
     let parse = || {
         let point = word.iter().position(|byte| *byte == b'.');
         let whole = digits(&word[..point.unwrap_or(word.len())])?.checked_mul(unit_ps)?;
@@ -159,7 +169,7 @@ pub fn time(word: &[u8], what: &str, unit_ps: u64) -> Result<SimTime, String> {
         }
         whole.checked_add(part)
     };
-    parse().map(SimTime).ok_or_else(|| format!("expected {what} (not negative), found {}", show(word)))
+    parse().map(SimTime).ok_or_else(|| found(format!("{what} (not negative)"), show(word)))
 }
 
 fn digits(word: &[u8]) -> Option<u64> {
@@ -180,7 +190,7 @@ mod tests {
     fn times_are_exact_to_the_picosecond() {
         for (text, unit, ps) in [("0", 1_000, 0), ("12", 1_000, 12_000), ("1.5", 1_000, 1_500), ("0.0019", 1_000, 1), ("7.", 1_000, 7_000)]
         {
-            assert_eq!(time(text.as_bytes(), "a time", unit), Ok(SimTime(ps)), "{text}");
+            assert_eq!(time(text.as_bytes(), "a time", unit).ok(), Some(SimTime(ps)), "{text}");
         }
         for text in ["-1", "", ".5", "1e3", "18446744073709551615"] {
             assert!(time(text.as_bytes(), "a time", 1_000).is_err(), "{text}");

@@ -1,7 +1,7 @@
 //! From the files of the recorder library, one per rank, to a program.
 
 use crate::Communicators;
-use crate::error::{Mistake, Place, TraceError};
+use crate::error::{Location, TraceError, expected, found};
 use crate::operation::{Collective, CollectiveCall, Kind, Order};
 use crate::sequence::Sequence;
 use crate::spool::{Spool, Stored};
@@ -37,8 +37,8 @@ pub struct Recording {
 pub fn merge(folder: &Path) -> Result<Recording, TraceError> {
     let ranks = recorded(folder)?;
     if ranks == 0 {
-        let message = String::from("expected files rank.0, rank.1, ... of a recording, found none with a record in it");
-        return Err(TraceError::Malformed(Mistake { path: folder.to_owned(), place: Place::Whole, message }));
+        let error = found("files rank.0, rank.1, ... of a recording", "none with a record in it");
+        return Err(error.at(folder, Location::Whole));
     }
     let mut communicators = Communicators::world(ranks);
     // By members and how many of those members came before in the same rank.
@@ -53,7 +53,7 @@ pub fn merge(folder: &Path) -> Result<Recording, TraceError> {
             continue;
         };
         if (input.header.rank, input.header.ranks) != (rank, ranks) {
-            return Err(input.mistake(format!("expected rank {rank} of {ranks}, found {} of {}", input.header.rank, input.header.ranks)));
+            return Err(input.mistake(found(format!("rank {rank} of {ranks}"), format!("{} of {}", input.header.rank, input.header.ranks))));
         }
         records += input.header.count;
         one_sided = one_sided.saturating_add(input.header.one_sided);
@@ -77,7 +77,7 @@ pub fn merge(folder: &Path) -> Result<Recording, TraceError> {
         while let Some(bytes) = input.next()? {
             let record = Record::from_bytes(&bytes);
             let Some(entry) = Entry::of(record.kind) else {
-                return Err(input.mistake(format!("expected a record of a known kind, found {}", record.kind)));
+                return Err(input.mistake(found("a record of a known kind", record.kind)));
             };
             if entry == Entry::Communicator {
                 let members = match input.members(record.bytes, ranks) {
@@ -97,7 +97,7 @@ pub fn merge(folder: &Path) -> Result<Recording, TraceError> {
                         None => {
                             let number = communicators
                                 .add(members.clone())
-                                .ok_or_else(|| input.mistake(String::from("expected a communicator with members, each once")))?;
+                                .ok_or_else(|| input.mistake(expected("a communicator with members, each once")))?;
                             known.insert((members.clone(), *copy), number);
                             number
                         }
@@ -107,16 +107,10 @@ pub fn merge(folder: &Path) -> Result<Recording, TraceError> {
                 state.local.insert(record.communicator, local);
                 continue;
             }
-            state.take(entry, &record, ranks, &mut spool).map_err(|error| match error {
-                Refusal::Text(text) => input.mistake(text),
-                Refusal::Fatal(error) => error,
-            })?;
+            state.take(entry, &record, ranks, &mut spool).map_err(|error| input.mistake(error))?;
         }
         state.sequence.compute(SimTime::from_ns(input.header.rest));
-        state.sequence.end(rank, &mut spool).map_err(|error| match error {
-            TraceError::Excess { .. } => input.mistake(error.to_string()),
-            error => error,
-        })?;
+        state.sequence.end(rank, &mut spool).map_err(|error| input.mistake(error))?;
     }
     let program = spool.finish(communicators, Order::Sequential)?;
     Ok(Recording { program, records, unfinished, full, one_sided, one_sided_bytes })
@@ -134,7 +128,7 @@ pub fn recorded(folder: &Path) -> Result<u32, TraceError> {
         if let Some(input) = Input::open(folder, rank)? {
             let ranks = input.header.ranks;
             if ranks == 0 || ranks > 1 << 24 {
-                return Err(input.mistake(format!("expected 1 to {} ranks, found {ranks}", 1 << 24)));
+                return Err(input.mistake(found(format!("1 to {} ranks", 1 << 24), ranks)));
             }
             return Ok(ranks);
         }
@@ -151,20 +145,6 @@ enum Local {
     Alone { member: u32 },
     /// Between two groups: the members of the other one.
     Remote { members: Vec<u32> },
-}
-
-enum Refusal {
-    Text(String),
-    Fatal(TraceError),
-}
-
-impl From<TraceError> for Refusal {
-    fn from(error: TraceError) -> Refusal {
-        match error {
-            TraceError::Excess { .. } => Refusal::Text(error.to_string()),
-            error => Refusal::Fatal(error),
-        }
-    }
 }
 
 /// What is known of requests only when they are over.
@@ -187,7 +167,7 @@ struct State {
 }
 
 impl State {
-    fn take(&mut self, entry: Entry, record: &Record, ranks: u32, spool: &mut Spool) -> Result<(), Refusal> {
+    fn take(&mut self, entry: Entry, record: &Record, ranks: u32, spool: &mut Spool) -> Result<(), TraceError> {
         self.sequence.compute(SimTime::from_ns(u64::from(record.busy)));
         let rank = self.rank;
         if matches!(entry, Entry::Isend | Entry::Ireceive) && self.later.cancelled.remove(&record.request) {
@@ -248,8 +228,8 @@ impl State {
     }
 
     /// Rank in the world, and the tag, which tells the communicators apart too.
-    fn address(&self, record: &Record, peer: i32, tag: i32, ranks: u32) -> Result<(u32, u32), Refusal> {
-        let wrong = || Refusal::Text(format!("expected a member of communicator {}, found {peer}", record.communicator));
+    fn address(&self, record: &Record, peer: i32, tag: i32, ranks: u32) -> Result<(u32, u32), TraceError> {
+        let wrong = || found(format!("a member of communicator {}", record.communicator), peer);
         let local = self.local.get(&record.communicator).ok_or_else(wrong)?;
         let place = usize::try_from(peer).map_err(|_| wrong())?;
         let (number, rank) = match local {
@@ -261,22 +241,22 @@ impl State {
         Ok((rank.ok_or_else(wrong)?, mix(tag, number)))
     }
 
-    fn send(&self, record: &Record, ranks: u32) -> Result<Kind, Refusal> {
+    fn send(&self, record: &Record, ranks: u32) -> Result<Kind, TraceError> {
         let (to, tag) = self.address(record, record.peer, record.tag, ranks)?;
         Ok(Kind::Send { to, bytes: record.bytes, tag })
     }
 
-    fn receive(&self, record: &Record, peer: i32, tag: i32, ranks: u32) -> Result<Kind, Refusal> {
+    fn receive(&self, record: &Record, peer: i32, tag: i32, ranks: u32) -> Result<Kind, TraceError> {
         // Still "any": a request that was never waited for, or the program threw the status away.
         let (source, known) = (peer != ANY, tag != ANY);
         let (from, number) = self.address(record, if source { peer } else { 0 }, if known { tag } else { 0 }, ranks)?;
         Ok(Kind::Receive { from: source.then_some(from), bytes: record.bytes, tag: known.then_some(number) })
     }
 
-    fn collective(&self, record: &Record, root: u32) -> Result<Option<CollectiveCall>, Refusal> {
+    fn collective(&self, record: &Record, root: u32) -> Result<Option<CollectiveCall>, TraceError> {
         let operation = *Collective::ALL
             .get(usize::from(record.extra))
-            .ok_or_else(|| Refusal::Text(format!("expected a collective below {}, found {}", Collective::ALL.len(), record.extra)))?;
+            .ok_or_else(|| found(format!("a collective below {}", Collective::ALL.len()), record.extra))?;
         let receive = u64::from(record.peer as u32) | u64::from(record.tag as u32) << 32;
         match self.local.get(&record.communicator) {
             Some(Local::Members { number, .. }) => {
@@ -284,7 +264,7 @@ impl State {
                 Ok(Some(CollectiveCall { operation, communicator: *number, root, send: record.bytes, receive }))
             }
             Some(Local::Alone { .. } | Local::Remote { .. }) => Ok(None),
-            None => Err(Refusal::Text(format!("expected a known communicator, found {}", record.communicator))),
+            None => Err(found("a known communicator", record.communicator)),
         }
     }
 }
@@ -315,11 +295,10 @@ impl Input {
         if page.is_empty() {
             return Ok(None);
         }
-        let wrong =
-            |message: &str| TraceError::Malformed(Mistake { path: path.clone(), place: Place::Byte(0), message: message.to_owned() });
-        let header = Header::read(&page).ok_or_else(|| wrong("expected a recording of this version of Narrows"))?;
+        let wrong = |error: TraceError| error.at(&path, Location::Byte(0));
+        let header = Header::read(&page).ok_or_else(|| wrong(expected("a recording of this version of Narrows")))?;
         if header.count.checked_mul(SIZE as u64).is_none_or(|bytes| bytes > length.saturating_sub(FIRST as u64)) {
-            return Err(wrong("expected as many records as the header says"));
+            return Err(wrong(expected("as many records as the header says")));
         }
         Ok(Some(Input { path, file: BufReader::with_capacity(1 << 16, file), left: header.count, header }))
     }
@@ -358,13 +337,13 @@ impl Input {
             members.extend(Record::members(&bytes, (count - members.len() as u64).min(8) as usize));
         }
         if members.len() as u64 != count || count == 0 || members.iter().any(|member| *member >= ranks) {
-            return Err(self.mistake(format!("expected a communicator of {count} members below {ranks}")));
+            return Err(self.mistake(expected(format!("a communicator of {count} members below {ranks}"))));
         }
         Ok(members)
     }
 
-    fn mistake(&self, message: String) -> TraceError {
-        let place = Place::Byte(FIRST as u64 + (self.header.count - self.left).saturating_sub(1) * SIZE as u64);
-        TraceError::Malformed(Mistake { path: self.path.clone(), place, message })
+    fn mistake(&self, error: TraceError) -> TraceError {
+        let offset = FIRST as u64 + (self.header.count - self.left).saturating_sub(1) * SIZE as u64;
+        error.at(&self.path, Location::Byte(offset))
     }
 }

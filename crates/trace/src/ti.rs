@@ -9,7 +9,7 @@
 //! Work is in floating-point operations: the caller says how many a second takes.
 
 use crate::Communicators;
-use crate::error::TraceError;
+use crate::error::{TraceError, expected, found};
 use crate::lines::{self, Complain, Lines, Words, show};
 use crate::operation::{Collective, CollectiveCall, Kind, Order};
 use crate::sequence::Sequence;
@@ -45,9 +45,8 @@ pub fn read(path: &Path, file: &File, flops_per_s: f64, complain: &mut Complain<
             None => {
                 let listed = path.parent().unwrap_or(Path::new("")).join(PathBuf::from(String::from_utf8_lossy(first).into_owned()));
                 if !listed.is_file() {
-                    let message =
-                        "expected VEF, GOAL, JSON Lines, or SimGrid's lines: a rank and its action, or the name of a file with them";
-                    return Err(TraceError::Malformed(lines.mistake(format!("{message}; there is no file {}", lines::show(first)))));
+                    let formats = "VEF, GOAL, JSON Lines, or SimGrid's lines: a rank and its action, or the name of a file with them";
+                    return Err(lines.malformed(expected(format!("{formats}; there is no file {}", show(first)))));
                 }
                 files.push(listed);
             }
@@ -56,13 +55,13 @@ pub fn read(path: &Path, file: &File, flops_per_s: f64, complain: &mut Complain<
         }
     }
     if !files.is_empty() && ranks > 0 {
-        return Err(TraceError::Malformed(lines.whole("expected either actions or names of files with actions, found both")));
+        return Err(lines.whole(found("either actions or names of files with actions", "both")));
     }
     if !files.is_empty() {
         ranks = files.len() as u64;
     }
     if ranks == 0 {
-        return Err(TraceError::Malformed(lines.whole("expected lines of a rank, an action and its arguments, found none")));
+        return Err(lines.whole(found("lines of a rank, an action and its arguments", "none")));
     }
     let ranks = ranks as u32;
     let spool = Spool::new(ranks)?;
@@ -87,26 +86,6 @@ fn from_beginning<'a>(path: &Path, mut file: &'a File) -> Result<Lines<'a>, Trac
     Ok(Lines::new(path, BufReader::with_capacity(1 << 16, file)))
 }
 
-enum Refusal {
-    Text(String),
-    Fatal(TraceError),
-}
-
-impl From<String> for Refusal {
-    fn from(message: String) -> Refusal {
-        Refusal::Text(message)
-    }
-}
-
-impl From<TraceError> for Refusal {
-    fn from(error: TraceError) -> Refusal {
-        match error {
-            TraceError::Excess { .. } => Refusal::Text(error.to_string()),
-            error => Refusal::Fatal(error),
-        }
-    }
-}
-
 #[derive(Default)]
 struct State {
     sequence: Sequence,
@@ -119,8 +98,8 @@ struct State {
 }
 
 impl State {
-    fn compute(&mut self, duration: SimTime) -> Result<(), Refusal> {
-        self.work = self.work.checked_add(duration).map_err(|excess| excess.to_string())?;
+    fn compute(&mut self, duration: SimTime) -> Result<(), TraceError> {
+        self.work = self.work.checked_add(duration)?;
         self.sequence.compute(duration);
         Ok(())
     }
@@ -136,16 +115,14 @@ struct Reader {
 impl Reader {
     fn all(&mut self, mut lines: Lines<'_>, complain: &mut Complain<'_>) -> Result<(), TraceError> {
         while lines.advance()? {
-            match self.line(lines.line()) {
-                Ok(()) => {}
-                Err(Refusal::Text(message)) => complain(lines.mistake(message))?,
-                Err(Refusal::Fatal(error)) => return Err(error),
+            if let Err(error) = self.line(lines.line()) {
+                lines.tell(error, complain)?;
             }
         }
         Ok(())
     }
 
-    fn line(&mut self, line: &[u8]) -> Result<(), Refusal> {
+    fn line(&mut self, line: &[u8]) -> Result<(), TraceError> {
         let mut words = Words::new(line);
         let Some(first) = words.next().filter(|word| !word.starts_with(b"#")) else { return Ok(()) };
         let rank = lines::number(first, "a rank", u64::from(self.ranks) - 1)? as u32;
@@ -210,7 +187,7 @@ impl Reader {
     }
 }
 
-fn message(action: &[u8], arguments: &Arguments<'_>) -> Result<Kind, String> {
+fn message(action: &[u8], arguments: &Arguments<'_>) -> Result<Kind, TraceError> {
     let any = |at: usize| arguments.words.get(at) == Some(&b"-1".as_slice());
     if action.ends_with(b"send") {
         let (to, tag) = (arguments.rank(0)?, arguments.number(1, u64::from(u32::MAX) - 1)? as u32);
@@ -224,16 +201,16 @@ fn message(action: &[u8], arguments: &Arguments<'_>) -> Result<Kind, String> {
 }
 
 /// A collective, and what is computed in it.
-fn collective(action: &[u8], rank: u32, arguments: &Arguments<'_>, flops_per_s: f64) -> Result<(CollectiveCall, SimTime), String> {
+fn collective(action: &[u8], rank: u32, arguments: &Arguments<'_>, flops_per_s: f64) -> Result<(CollectiveCall, SimTime), TraceError> {
     let n = u64::from(arguments.ranks);
     let ranks = arguments.ranks as usize;
     let sum = |first: usize, datatype| {
         (first..first + ranks).try_fold(0u64, |sum, at| {
             let sum = Bytes(sum + arguments.bytes(at, datatype)?);
-            if sum > Bytes::MESSAGE_MAX { Err(Excess::Message.to_string()) } else { Ok(sum.0) }
+            if sum > Bytes::MESSAGE_MAX { Err(TraceError::from(Excess::Message)) } else { Ok(sum.0) }
         })
     };
-    let times_n = |bytes: u64| Bytes(bytes).checked_mul(n).map(Bytes::get).map_err(|excess| excess.to_string());
+    let times_n = |bytes: u64| Bytes(bytes).checked_mul(n).map(Bytes::get);
     let root = |at: usize| arguments.optional(at, n - 1).map(|root| root as u32);
     let mut work = SimTime::ZERO;
     let (operation, root, send, receive) = match action {
@@ -297,7 +274,7 @@ fn collective(action: &[u8], rank: u32, arguments: &Arguments<'_>, flops_per_s: 
             let datatype = Some(1 + ranks);
             (Collective::ReduceScatter, 0, sum(0, datatype)?, arguments.bytes(rank as usize, datatype)?)
         }
-        other => return Err(format!("expected an action of SimGrid's replay, found {}", show(other))),
+        other => return Err(found("an action of SimGrid's replay", show(other))),
     };
     Ok((CollectiveCall { operation, communicator: 0, root, send, receive }, work))
 }
@@ -310,43 +287,43 @@ struct Arguments<'a> {
 }
 
 impl Arguments<'_> {
-    fn word(&self, at: usize) -> Result<&[u8], String> {
-        self.words.get(at).copied().ok_or_else(|| format!("expected {} arguments or more, found {}", at + 1, self.words.len()))
+    fn word(&self, at: usize) -> Result<&[u8], TraceError> {
+        self.words.get(at).copied().ok_or_else(|| found(format!("{} arguments or more", at + 1), self.words.len()))
     }
 
     /// A whole number; SimGrid takes 1e6 too.
-    fn number(&self, at: usize, max: u64) -> Result<u64, String> {
+    fn number(&self, at: usize, max: u64) -> Result<u64, TraceError> {
         let word = self.word(at)?;
         let value = decimal(word).filter(|value| *value <= max as f64);
-        value.map(|value| value as u64).ok_or_else(|| format!("expected a number from 0 to {max}, found {}", show(word)))
+        value.map(|value| value as u64).ok_or_else(|| found(format!("a number from 0 to {max}"), show(word)))
     }
 
-    fn optional(&self, at: usize, max: u64) -> Result<u64, String> {
+    fn optional(&self, at: usize, max: u64) -> Result<u64, TraceError> {
         if at < self.words.len() { self.number(at, max) } else { Ok(0) }
     }
 
-    fn rank(&self, at: usize) -> Result<u32, String> {
+    fn rank(&self, at: usize) -> Result<u32, TraceError> {
         self.number(at, u64::from(self.ranks) - 1).map(|rank| rank as u32)
     }
 
     /// A count, times the size of the type whose number stands further on, if there is one.
-    fn bytes(&self, at: usize, datatype: Option<usize>) -> Result<u64, String> {
+    fn bytes(&self, at: usize, datatype: Option<usize>) -> Result<u64, TraceError> {
         let unit = match datatype.filter(|at| *at < self.words.len()) {
             None => self.unit,
             Some(at) => {
                 let number = self.number(at, 1 << 16)?;
                 let known = TYPES.get(number as usize);
-                *known.ok_or_else(|| format!("expected a datatype from 0 to {}, found {number}", TYPES.len() - 1))?
+                *known.ok_or_else(|| found(format!("a datatype from 0 to {}", TYPES.len() - 1), number))?
             }
         };
-        Bytes(self.number(at, MAX_COUNT)?).checked_mul(unit).map(Bytes::get).map_err(|excess| excess.to_string())
+        Ok(Bytes(self.number(at, MAX_COUNT)?).checked_mul(unit)?.get())
     }
 
-    fn work(&self, at: usize, per_s: f64) -> Result<SimTime, String> {
+    fn work(&self, at: usize, per_s: f64) -> Result<SimTime, TraceError> {
         let word = self.word(at)?;
         let ps = decimal(word).map(|value| (value / per_s * PS_PER_S as f64).round());
-        let time = ps.map(|ps| SimTime(ps as u64)).ok_or_else(|| format!("expected an amount of work, found {}", show(word)))?;
-        if time > SimTime::END { Err(Excess::Time.to_string()) } else { Ok(time) }
+        let time = ps.map(|ps| SimTime(ps as u64)).ok_or_else(|| found("an amount of work", show(word)))?;
+        if time > SimTime::END { Err(Excess::Time.into()) } else { Ok(time) }
     }
 }
 

@@ -33,10 +33,11 @@
 //! schedule is 1F1B (N, 2.2.1): as many micro-batches forward as stages follow, then one forward and one backward by
 //! turns. Sends between stages are not waited for, receives are.
 
+use crate::Communicators;
+use crate::error::{TraceError, expected, found};
 use crate::generate::Ahead;
 use crate::operation::{Collective, CollectiveCall, Dependency, Kind, Operation, Order, Program};
 use crate::sequence::Sink;
-use crate::{Communicators, TraceError};
 use narrows_units::{PS_PER_S, SimTime};
 
 /// The accelerator.
@@ -117,10 +118,10 @@ impl Transformer {
         self.batch / (u64::from(self.data()) * self.micro_batch)
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), TraceError> {
         let most = |what: &str, value: u64, limit: u64| match value {
-            0 => Err(format!("expected at least one as number of {what}, found 0")),
-            value if value > limit => Err(format!("expected at most {limit} as number of {what}, found {value}")),
+            0 => Err(found(format!("at least one as number of {what}"), "0")),
+            value if value > limit => Err(found(format!("at most {limit} as number of {what}"), value)),
             _ => Ok(()),
         };
         most("ranks", u64::from(self.ranks), 1 << 24)?;
@@ -141,7 +142,7 @@ impl Transformer {
             if whole.is_multiple_of(part) {
                 Ok(())
             } else {
-                Err(format!("expected a number of {wholes} that {parts} divide ({part}), found {whole}"))
+                Err(found(format!("a number of {wholes} that {parts} divide ({part})"), whole))
             }
         };
         let model = u64::from(self.tensor) * u64::from(self.pipeline);
@@ -151,11 +152,11 @@ impl Transformer {
         let data = u64::from(self.data());
         divides(data * self.micro_batch, "data-parallel ranks times sequences of a micro-batch", self.batch, "sequences")?;
         if self.experts == 0 && self.expert > 1 {
-            return Err(String::from("expert-parallel ranks need experts"));
+            return Err(TraceError::Unsuitable(String::from("expert-parallel ranks need experts")));
         }
         if self.experts > 0 {
             if self.tensor > 1 {
-                return Err(String::from("expected one tensor-parallel rank with experts: how both go together is not modelled"));
+                return Err(expected("one tensor-parallel rank with experts: how both go together is not modelled"));
             }
             divides(u64::from(self.expert), "the expert-parallel ranks", data, "data-parallel ranks")?;
             divides(u64::from(self.expert), "the expert-parallel ranks", u64::from(self.experts), "experts")?;
@@ -235,7 +236,7 @@ impl Training {
     /// # Errors
     /// The numbers do not go together.
     pub fn new(model: Transformer) -> Result<Training, TraceError> {
-        model.check().map_err(TraceError::Unsuitable)?;
+        model.check()?;
         let (t, d, p) = (model.tensor, model.data(), model.pipeline);
         let at = |tensor: u32, data: u32, stage: u32| tensor + t * (data + d * stage);
         let mut communicators = Communicators::world(model.ranks);

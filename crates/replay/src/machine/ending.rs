@@ -51,7 +51,7 @@ struct OfRank {
 impl Replay {
     /// What kept the replay from its end: the same in all processes. An error in a trace is one of the process that has
     /// read it; the others hear of it as that process' last words.
-    pub(super) fn failure(&mut self, epoch: SimTime, interrupted: Option<SimTime>, beyond: bool) -> Result<Option<String>, GraphError> {
+    pub(super) fn failure(&mut self, epoch: SimTime, interrupted: Option<SimTime>, beyond: bool) -> Result<Option<String>, ReplayError> {
         let found = self.world.all().filter_map(|ranks| ranks.error.take()).min_by_key(|&(at, rank, _)| (at, rank));
         let (unfinished, waiting) = self.waiting();
         let mine = Ending {
@@ -111,12 +111,12 @@ impl Replay {
     }
 
     /// The error with the trace that it is about, if there are several.
-    fn named(&self, rank: u32, error: GraphError) -> GraphError {
+    fn named(&self, rank: u32, error: ReplayError) -> ReplayError {
         match self.shared.applications.as_slice() {
             [_] => error,
             applications => {
                 let of = applications.partition_point(|application| application.first_rank <= rank) - 1;
-                GraphError::Of { name: applications[of].name.clone(), error: Box::new(error) }
+                ReplayError::Of { name: applications[of].name.clone(), error: Box::new(error) }
             }
         }
     }
@@ -138,7 +138,7 @@ impl Replay {
         (open.len() as u64, open.iter().take(SHOWN).map(line).collect())
     }
 
-    pub(super) fn finish(mut self, epoch: SimTime, failure: Option<String>) -> Result<Outcome, GraphError> {
+    pub(super) fn finish(mut self, epoch: SimTime, failure: Option<String>) -> Result<Outcome, ReplayError> {
         let mine = self.share(epoch);
         let shares = match &self.processes {
             Some(processes) => processes.gather_at_first(&mine)?,

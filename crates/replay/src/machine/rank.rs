@@ -1,6 +1,7 @@
 //! A rank at work: what it starts, what its NIC tells it, what becomes complete.
 
 use super::*;
+use crate::error::Problem;
 use narrows_collectives::{Area, Blocks, Piece};
 use narrows_portals::offload::{self, Allreduce, BLOCK};
 use narrows_portals::{AtomicOperation, Datatype, Place};
@@ -73,7 +74,7 @@ impl Rank {
     }
 
     /// Does what can be done now. `index` is the rank among all.
-    pub(super) fn advance(&mut self, index: u32, region: &mut Region<'_>) -> Result<(), GraphError> {
+    pub(super) fn advance(&mut self, index: u32, region: &mut Region<'_>) -> Result<(), ReplayError> {
         let now = region.world.now();
         if !self.delayed.is_empty() {
             // The order in which they became ready.
@@ -145,7 +146,7 @@ impl Rank {
     }
 
     /// Takes operations from the program, as many as it has to look ahead.
-    fn refill(&mut self, region: &mut Region<'_>) -> Result<(), GraphError> {
+    fn refill(&mut self, region: &mut Region<'_>) -> Result<(), ReplayError> {
         let State { shared, after: dependencies, known, epoch, .. } = &mut *region.state;
         let application = &shared.applications[self.part];
         let limit = match application.order {
@@ -187,7 +188,7 @@ impl Rank {
     }
 
     /// Nothing holds it back but its delay.
-    fn enqueue(&mut self, number: u64, scale: f64, world: &mut dyn Requests<Word>, index: u32) -> Result<(), GraphError> {
+    fn enqueue(&mut self, number: u64, scale: f64, world: &mut dyn Requests<Word>, index: u32) -> Result<(), ReplayError> {
         let beyond = self.beyond(number);
         let node = self.node(number);
         let delay = node.operation.delay.scaled(scale).map_err(&beyond)?;
@@ -203,13 +204,13 @@ impl Rank {
     }
 
     /// The error of an operation whose times or sizes are too large.
-    fn beyond(&self, operation: u64) -> impl Fn(Excess) -> GraphError + use<> {
+    fn beyond(&self, operation: u64) -> impl Fn(Excess) -> ReplayError + use<> {
         let rank = self.number;
-        move |excess| GraphError::Excess { rank, operation, excess }
+        move |excess| Problem::from(excess).of(rank, operation)
     }
 
     /// What waited for `event` of `number` does not any more.
-    fn passed(&mut self, number: u64, event: Event, index: u32, region: &mut Region<'_>) -> Result<(), GraphError> {
+    fn passed(&mut self, number: u64, event: Event, index: u32, region: &mut Region<'_>) -> Result<(), ReplayError> {
         let clock = self.clock;
         let mut dependents = std::mem::take(&mut self.node(number).dependents);
         for &(dependent, _) in dependents.iter().filter(|(_, wanted)| *wanted == event) {
@@ -226,13 +227,13 @@ impl Rank {
         Ok(())
     }
 
-    fn started(&mut self, number: u64, index: u32, region: &mut Region<'_>) -> Result<(), GraphError> {
+    fn started(&mut self, number: u64, index: u32, region: &mut Region<'_>) -> Result<(), ReplayError> {
         self.node(number).started = true;
         self.unstarted -= 1;
         self.passed(number, Event::Started, index, region)
     }
 
-    fn done(&mut self, number: u64, index: u32, region: &mut Region<'_>) -> Result<(), GraphError> {
+    fn done(&mut self, number: u64, index: u32, region: &mut Region<'_>) -> Result<(), ReplayError> {
         self.node(number).done = true;
         region.state.done += 1;
         self.tell(number, index, region.state);
@@ -262,7 +263,7 @@ impl Rank {
         }
     }
 
-    fn start(&mut self, index: u32, number: u64, region: &mut Region<'_>) -> Result<(), GraphError> {
+    fn start(&mut self, index: u32, number: u64, region: &mut Region<'_>) -> Result<(), ReplayError> {
         let node = self.node(number);
         let (kind, cpu, after) = (node.operation.kind, node.operation.cpu, node.after);
         self.clock = self.clock.max(after);
@@ -270,7 +271,7 @@ impl Rank {
         let &Application { first_rank: base, ranks, .. } = &region.state.shared.applications[self.part];
         let number_in_trace = self.number;
         let check = |peer: u32| {
-            if peer < ranks { Ok(base + peer) } else { Err(GraphError::Peer { rank: number_in_trace, operation: number, peer, ranks }) }
+            if peer < ranks { Ok(base + peer) } else { Err(Problem::Peer { peer, ranks }.of(number_in_trace, number)) }
         };
         match kind {
             Kind::Compute { duration } if cpu > 0 => {
@@ -320,7 +321,7 @@ impl Rank {
             Kind::Collective(call) => {
                 let application = &region.state.shared.applications[self.part];
                 let communicators = &application.communicators;
-                let no_member = || GraphError::Member { rank: number_in_trace, operation: number, communicator: call.communicator };
+                let no_member = || Problem::Member(call.communicator).of(number_in_trace, number);
                 let position = communicators.position(call.communicator, self.number).ok_or_else(no_member)?;
                 let size = communicators.size(call.communicator).unwrap_or(0);
                 let mut source = application.source();
@@ -336,7 +337,7 @@ impl Rank {
                 }
                 let schedule = source.collectives.schedule(&call, communicators);
                 drop(source);
-                let schedule = schedule.map_err(|error| GraphError::Schedule { rank: self.number, operation: number, error })?;
+                let schedule = schedule.map_err(|error| Problem::from(error).of(number_in_trace, number))?;
                 let offload = schedule.offloaded().map_or(0, |_| {
                     let before = self.reduced.entry(call.communicator).or_default();
                     *before += 1;
@@ -365,7 +366,7 @@ impl Rank {
     }
 
     /// Starts rounds of a collective until one has messages, or it is over.
-    fn rounds(&mut self, index: u32, place: usize, region: &mut Region<'_>) -> Result<(), GraphError> {
+    fn rounds(&mut self, index: u32, place: usize, region: &mut Region<'_>) -> Result<(), ReplayError> {
         let mut actions = std::mem::take(&mut region.state.actions);
         loop {
             let running = &mut self.running[place];
@@ -455,7 +456,7 @@ impl Rank {
     }
 
     /// A block has been reduced.
-    fn reduced(&mut self, ticket: u32, index: u32, region: &mut Region<'_>) -> Result<(), GraphError> {
+    fn reduced(&mut self, ticket: u32, index: u32, region: &mut Region<'_>) -> Result<(), ReplayError> {
         self.clock += self.costs.completion;
         self.digest.event(SimTime(self.clock.as_ps() - region.state.epoch.as_ps()), u64::from(ticket));
         let number = self.running.iter().map(|running| running.number).find(|number| REDUCED | *number as u32 == ticket);
@@ -473,7 +474,7 @@ impl Rank {
         context: u64,
         actions: &[Action],
         region: &mut Region<'_>,
-    ) -> Result<u32, GraphError> {
+    ) -> Result<u32, ReplayError> {
         let mut count = 0;
         for action in actions {
             if let Action::Receive { from, .. } = *action {
@@ -486,16 +487,16 @@ impl Rank {
     }
 
     /// The rank, among all, at a position of a communicator; `context` is the collective's.
-    fn member(&self, communicator: u32, position: u32, context: u64, region: &Region<'_>) -> Result<u32, GraphError> {
+    fn member(&self, communicator: u32, position: u32, context: u64, region: &Region<'_>) -> Result<u32, ReplayError> {
         let application = &region.state.shared.applications[self.part];
         let member = application.communicators.member(communicator, position);
         let operation = context & !COLLECTIVE_CONTEXT;
-        let rank = member.ok_or(GraphError::Position { rank: self.number, operation, communicator, position })?;
+        let rank = member.ok_or_else(|| Problem::Position { communicator, position }.of(self.number, operation))?;
         Ok(application.first_rank + rank)
     }
 
     /// Takes the messages that switches copy out of a round and sees to them; how many of them are open.
-    fn copied_round(&mut self, index: u32, place: usize, actions: &mut Vec<Action>, region: &mut Region<'_>) -> Result<u32, GraphError> {
+    fn copied_round(&mut self, index: u32, place: usize, actions: &mut Vec<Action>, region: &mut Region<'_>) -> Result<u32, ReplayError> {
         let Running { number, ref schedule, communicator, position, .. } = self.running[place];
         let (root, context) = (schedule.root(), COLLECTIVE_CONTEXT | number);
         let root_rank = self.member(communicator, root, context, region)?;
@@ -511,7 +512,7 @@ impl Rank {
                     let targets = schedule.copied().iter().map(|&member| self.member(communicator, member, context, region));
                     let targets: Vec<u32> = targets.collect::<Result<_, _>>()?;
                     let way = region.world.tree(index, &targets);
-                    let way = way.map_err(|error| GraphError::Multicast { rank: self.number, operation: number, error })?;
+                    let way = way.map_err(|error| Problem::from(error).of(self.number, number))?;
                     region.state.copied.ways.insert((self.part, communicator, root), way.clone());
                     way
                 }
@@ -540,7 +541,7 @@ impl Rank {
     }
 
     /// News of a broadcast that switches copy.
-    fn told(&mut self, index: u32, told: CopyNotice, region: &mut Region<'_>) -> Result<(), GraphError> {
+    fn told(&mut self, index: u32, told: CopyNotice, region: &mut Region<'_>) -> Result<(), ReplayError> {
         let message = region.state.copied.get(told.token);
         let context = if told.sent {
             region.state.copied.settle(told.token);
@@ -558,7 +559,7 @@ impl Rank {
     }
 
     /// A rank takes a message; one that came before it was asked for is copied.
-    fn received_copy(&mut self, (token, number): (u32, u64), early: bool, region: &mut Region<'_>) -> Result<(), GraphError> {
+    fn received_copy(&mut self, (token, number): (u32, u64), early: bool, region: &mut Region<'_>) -> Result<(), ReplayError> {
         let message = region.state.copied.get(token);
         self.clock += self.costs.completion;
         if early {
@@ -569,7 +570,7 @@ impl Rank {
     }
 
     /// A message that `from` started at `start` has been received, by an operation.
-    fn count(&mut self, bytes: u64, (from, start): (u32, SimTime), number: u64, region: &mut Region<'_>) -> Result<(), GraphError> {
+    fn count(&mut self, bytes: u64, (from, start): (u32, SimTime), number: u64, region: &mut Region<'_>) -> Result<(), ReplayError> {
         let tally = &mut region.state.tallies[self.part];
         tally.messages += 1;
         tally.bytes = tally.bytes.checked_add(bytes).ok_or_else(|| self.beyond(number)(Excess::Bytes))?;
@@ -585,7 +586,7 @@ impl Rank {
 
     /// A message of a collective is complete: of the current round, or a receive of the next one when all of this one
     /// are.
-    fn part_done(&mut self, number: u64, receive: bool, index: u32, region: &mut Region<'_>) -> Result<(), GraphError> {
+    fn part_done(&mut self, number: u64, receive: bool, index: u32, region: &mut Region<'_>) -> Result<(), ReplayError> {
         if let Some(place) = self.running.iter().position(|running| running.number == number) {
             let running = &mut self.running[place];
             if receive && running.ahead != NOT_POSTED && running.open_receives == 0 {
@@ -644,18 +645,19 @@ impl Rank {
     }
 
     /// The error of an operation whose message did not end well.
-    fn refused(&mut self, completion: &Completion) -> GraphError {
+    fn refused(&mut self, completion: &Completion) -> ReplayError {
         let (rank, operation) = (self.number, completion.context & !COLLECTIVE_CONTEXT);
         let kind = self.node(operation).operation.kind;
         match completion.status {
-            Status::Failed(fail) => GraphError::Transport { rank, operation, fail },
+            Status::Failed(fail) => Problem::Transport(fail),
             // Nothing here peeks or cancels.
-            _ => GraphError::Truncated { rank, operation, bytes: completion.full_length, receive: kind },
+            _ => Problem::Truncated { bytes: completion.full_length, receive: kind.to_string() },
         }
+        .of(rank, operation)
     }
 
     /// Hands completions to the program.
-    fn complete(&mut self, index: u32, region: &mut Region<'_>) -> Result<(), GraphError> {
+    fn complete(&mut self, index: u32, region: &mut Region<'_>) -> Result<(), ReplayError> {
         while let Some(completion) = self.endpoint.as_mut().and_then(Endpoint::next_completion) {
             self.clock += self.costs.completion;
             if completion.status != Status::Ok {

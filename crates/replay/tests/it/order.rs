@@ -6,14 +6,14 @@ use narrows_message::Rails;
 use narrows_replay::collectives::ByRules;
 use narrows_replay::machine::{Part, Replay};
 use narrows_replay::port::Costs;
-use narrows_replay::{GraphError, Outcome, mapping};
+use narrows_replay::{Outcome, ReplayError, mapping};
 use narrows_sim::Hardware;
 use narrows_trace::{Communicators, Dependency, Kind, Operation, Order, Recorded};
 use narrows_units::{NodeId, SimTime};
 use proptest::prelude::*;
 
 /// Rank i on node i / `ppn`.
-fn run(name: &str, set: &[&str], ranks: u32, ppn: u32, program: &Recorded) -> Result<Outcome, GraphError> {
+fn run(name: &str, set: &[&str], ranks: u32, ppn: u32, program: &Recorded) -> Result<Outcome, ReplayError> {
     let set = set.iter().map(|&set| set.to_owned()).collect();
     let machine = Machine::load(name, &Overrides { nodes: None, set }).unwrap();
     let nodes = vec![(0..ranks).map(|rank| NodeId(rank / ppn)).collect()];

@@ -9,7 +9,7 @@ use narrows_replay::collectives::{ByRules, Layout};
 use narrows_replay::machine::{Part, Replay};
 use narrows_replay::mapping;
 use narrows_replay::port::Costs;
-use narrows_replay::{GraphError, Outcome};
+use narrows_replay::{Outcome, ReplayError};
 use narrows_sim::Hardware;
 use narrows_trace::{Collective, CollectiveCall, Communicators, Dependency, Event, Kind, Operation, Order, Program, Recorded};
 use narrows_units::{NodeId, SimTime};
@@ -30,7 +30,7 @@ impl Case {
     }
 
     /// Ranks far apart, the next one in another group where that is possible.
-    fn run(&self, programs: Vec<Recorded>, processes: Option<&Processes>) -> Result<Outcome, GraphError> {
+    fn run(&self, programs: Vec<Recorded>, processes: Option<&Processes>) -> Result<Outcome, ReplayError> {
         let (machine, topology) = (&self.machine, self.machine.topology().unwrap());
         let (count, mut taken) = (machine.node.count, 0);
         let place = |program: &Recorded| -> Vec<NodeId> {
@@ -64,7 +64,7 @@ impl Case {
     }
 
     /// What each of so many processes makes of it. One that has an error ends all.
-    fn each(&self, programs: &[Recorded], count: u32) -> Vec<Result<Outcome, GraphError>> {
+    fn each(&self, programs: &[Recorded], count: u32) -> Vec<Result<Outcome, ReplayError>> {
         std::thread::scope(|scope| {
             let one = |processes: Processes| {
                 scope.spawn(move || {

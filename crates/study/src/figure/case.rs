@@ -77,10 +77,10 @@ enum Cells {
 }
 
 impl Cells {
-    fn read(&self) -> Result<generate::Cells, String> {
+    fn read(&self) -> Result<generate::Cells, StudyError> {
         match self {
             Cells::Cube(side) => Ok(generate::Cells([*side; 3])),
-            Cells::Text(text) => text.parse().map_err(|why| format!("cells: {why}")),
+            Cells::Text(text) => text.parse().map_err(|error| StudyError::Trace(error).of("cells")),
         }
     }
 }
@@ -170,21 +170,21 @@ pub enum Case {
 }
 
 /// A value that cannot be read: which key, and why.
-fn read<T>(key: &str, text: Option<&String>, parse: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, String> {
-    text.map(|text| parse(text).map_err(|why| format!("{key}: {why}"))).transpose()
+fn read<T, E: Into<StudyError>>(key: &str, text: Option<&String>, parse: impl Fn(&str) -> Result<T, E>) -> Result<Option<T>, StudyError> {
+    text.map(|text| parse(text).map_err(|error| error.into().of(key))).transpose()
 }
 
-fn time(key: &str, text: Option<&String>) -> Result<Option<SimTime>, String> {
-    read(key, text, |text| text.parse::<SimTime>().map_err(|error| error.to_string()))
+fn time(key: &str, text: Option<&String>) -> Result<Option<SimTime>, StudyError> {
+    read(key, text, str::parse)
 }
 
 impl Machine {
-    fn spec(&self, folder: &Path) -> Result<MachineSpec, String> {
+    fn spec(&self, folder: &Path) -> Result<MachineSpec, StudyError> {
         // A file of the folder, or a preset.
         let name = if self.machine.ends_with(".toml") { folder.join(&self.machine).display().to_string() } else { self.machine.clone() };
         let by_name = |text: &str| {
             let found = NetworkKind::ALL.iter().find(|kind| kind.name() == text).copied();
-            found.ok_or_else(|| format!("\"{text}\": expected one of {}", NetworkKind::NAMES.join(", ")))
+            found.ok_or_else(|| StudyError::expected(format!("\"{text}\""), format!("one of {}", NetworkKind::NAMES.join(", "))))
         };
         let network = read("network", self.network.as_ref(), by_name)?;
         Ok(MachineSpec { name, overrides: Overrides { nodes: self.nodes, set: self.set.clone() }, network })
@@ -192,48 +192,47 @@ impl Machine {
 }
 
 impl TraceSource {
-    fn source(&self, folder: &Path) -> Result<Source, String> {
+    fn source(&self, folder: &Path) -> Result<Source, StudyError> {
         let numbers = [self.ranks.is_some(), self.steps.is_some(), self.bytes.is_some(), self.cells.is_some(), self.compute.is_some()];
         let only_pattern = numbers.contains(&true);
         match (&self.file, &self.pattern) {
             (Some(file), None) if !only_pattern => Ok(Source::File(folder.join(file))),
-            (Some(_), None) => Err(String::from("trace: a file has its own ranks, steps, bytes, cells and compute")),
+            (Some(_), None) => Err(StudyError::contradiction("trace: a file has its own ranks, steps, bytes, cells and compute")),
             (None, Some(name)) => {
                 let pattern = generate::Pattern::by_name(name);
-                let names = || generate::Pattern::ALL.map(generate::Pattern::name).join(", ");
-                let pattern = pattern.ok_or_else(|| format!("pattern \"{name}\": expected one of {}", names()))?;
-                let ranks = self.ranks.ok_or("trace: a pattern needs a number of ranks")?;
-                let bytes = read("bytes", self.bytes.as_ref(), |text| text.parse::<Bytes>().map_err(|error| error.to_string()))?;
+                let names = || format!("one of {}", generate::Pattern::ALL.map(generate::Pattern::name).join(", "));
+                let pattern = pattern.ok_or_else(|| StudyError::expected(format!("pattern \"{name}\""), names()))?;
+                let ranks = self.ranks.ok_or_else(|| StudyError::contradiction("trace: a pattern needs a number of ranks"))?;
+                let bytes = read("bytes", self.bytes.as_ref(), str::parse::<Bytes>)?;
                 let compute = time("compute", self.compute.as_ref())?;
                 let steps = self.steps.unwrap_or(pattern.steps());
                 let bytes = bytes.map(|bytes| bytes.0);
                 let cells = self.cells.as_ref().map(Cells::read).transpose()?;
                 Ok(Source::Pattern(pattern, generate::Parameters { ranks, steps, bytes, cells, compute }))
             }
-            _ => Err(String::from("trace: expected a file or a pattern")),
+            _ => Err(StudyError::expected("trace", "a file or a pattern")),
         }
     }
 }
 
 impl TrafficCase {
-    fn spec(&self, folder: &Path) -> Result<TrafficSpec, String> {
-        let text = |error: narrows_traffic::TrafficError| error.to_string();
+    fn spec(&self, folder: &Path) -> Result<TrafficSpec, StudyError> {
         let mut classes = Vec::new();
         if let Some(pattern) = &self.pattern {
-            let mut class = Class::new("", pattern.parse().map_err(text)?);
-            class.sizes = read("size", self.size.as_ref(), |size| size.parse().map_err(text))?;
+            let mut class = Class::new("", pattern.parse()?);
+            class.sizes = read("size", self.size.as_ref(), str::parse)?;
             if let Some(injection) = &self.injection {
-                class.injection = injection.parse().map_err(text)?;
+                class.injection = injection.parse()?;
             }
             classes.push(class);
         } else if self.size.is_some() || self.injection.is_some() || self.class.is_empty() {
-            return Err(String::from("size and injection are those of a pattern: expected one, or nothing but classes"));
+            return Err(StudyError::expected("size and injection are those of a pattern", "one, or nothing but classes"));
         }
         for named in &self.class {
-            classes.push(Class::parse(named).map_err(text)?);
+            classes.push(Class::parse(named)?);
         }
         Ok(TrafficSpec {
-            loads: read("load", self.load.as_ref(), |list| loads(list).map_err(text))?,
+            loads: read("load", self.load.as_ref(), loads)?,
             warmup: time("warmup", self.warmup.as_ref())?,
             time: time("time", self.time.as_ref())?,
             period: time("period", self.period.as_ref())?,
@@ -244,7 +243,7 @@ impl TrafficCase {
 }
 
 impl ReplayCase {
-    fn spec(&self, folder: &Path) -> Result<ReplaySpec, String> {
+    fn spec(&self, folder: &Path) -> Result<ReplaySpec, StudyError> {
         // A file of the folder, or the name of a mapping.
         let nodes = folder.join(&self.mapping);
         Ok(ReplaySpec {
@@ -254,11 +253,7 @@ impl ReplayCase {
                 ppn: self.ppn,
                 mapping: if nodes.is_file() { nodes.display().to_string() } else { self.mapping.clone() },
                 period: time("period", self.period.as_ref())?,
-                background: self
-                    .background
-                    .iter()
-                    .map(|class| Class::parse(class).map_err(|error| error.to_string()))
-                    .collect::<Result<_, _>>()?,
+                background: self.background.iter().map(|class| Class::parse(class)).collect::<Result<_, _>>()?,
             },
             scales: Vec::new(),
             timeline: None,
@@ -271,17 +266,17 @@ impl ReplayCase {
 }
 
 impl PhyCase {
-    fn spec(&self) -> Result<PhySpec, String> {
-        let phy = Phy::by_name(&self.phy).map_err(|error| error.to_string())?;
+    fn spec(&self) -> Result<PhySpec, StudyError> {
+        let phy = Phy::by_name(&self.phy)?;
         Ok(PhySpec { phy, ber: self.ber, frames: self.frames, frame_bytes: self.frame_bytes, seed: self.seed })
     }
 }
 
 impl IpCase {
-    fn spec(&self, folder: &Path) -> Result<IpSpec, String> {
+    fn spec(&self, folder: &Path) -> Result<IpSpec, StudyError> {
         let IpCase { on, pattern, size, from, to, flows, warmup, time, seed } = self.clone();
         let words = ip::Wording { pattern, size, from, to, flows, warmup, time };
-        let spec = IpSpec::worded(on.spec(folder)?, &words).map_err(|error| error.to_string())?;
+        let spec = IpSpec::worded(on.spec(folder)?, &words)?;
         Ok(IpSpec { seed, ..spec })
     }
 }
@@ -294,7 +289,7 @@ impl Case {
     ///
     /// # Errors
     /// Which one cannot, and why.
-    pub fn check(&self, folder: &Path) -> Result<(), String> {
+    pub fn check(&self, folder: &Path) -> Result<(), StudyError> {
         match self {
             Case::Topology(case) => case.on.spec(folder).map(drop),
             Case::Traffic(case) => case.spec(folder).map(drop),
@@ -313,7 +308,7 @@ impl Case {
         let wrong = StudyError::Contradiction;
         match self {
             Case::Topology(case) => {
-                let machine = case.on.spec(folder).map_err(wrong)?.load(observer)?;
+                let machine = case.on.spec(folder)?.load(observer)?;
                 let counts = machine.topology()?.counts();
                 let numbers = [
                     ("nodes", counts.hosts),
@@ -325,26 +320,26 @@ impl Case {
                 Ok(numbers.into_iter().map(|(name, count)| (name.to_owned(), Measure::Number(f64::from(count)))).collect())
             }
             Case::Traffic(case) => {
-                let outcome = case.spec(folder).map_err(wrong)?.run(observer)?;
+                let outcome = case.spec(folder)?.run(observer)?;
                 outcome.failure().map_or_else(|| Ok(traffic(&outcome)), |failure| Err(wrong(failure)))
             }
             Case::Replay(case) => {
-                let outcome = case.spec(folder).map_err(wrong)?.run(observer)?;
+                let outcome = case.spec(folder)?.run(observer)?;
                 match &outcome.replay.failure {
                     Some(failure) => Err(wrong(failure.clone())),
                     None => Ok(replay(&outcome)),
                 }
             }
-            Case::Trace(case) => trace(&case.trace.source(folder).map_err(wrong)?),
+            Case::Trace(case) => trace(&case.trace.source(folder)?),
             Case::Ip(case) => {
-                let outcome = case.spec(folder).map_err(wrong)?.run(observer)?;
+                let outcome = case.spec(folder)?.run(observer)?;
                 match outcome.failure() {
                     Some(failure) => Err(wrong(failure)),
                     None => Ok(outcome.measures().into_iter().map(|(name, value)| (name.to_owned(), Measure::Number(value))).collect()),
                 }
             }
             Case::Phy(case) => {
-                let measures = phy::measures(&case.spec().map_err(wrong)?.run(observer)?);
+                let measures = phy::measures(&case.spec()?.run(observer)?);
                 Ok(measures.into_iter().map(|(name, value)| (name.to_owned(), Measure::Number(value))).collect())
             }
         }

@@ -1,5 +1,7 @@
 //! Tables of text (RFC 4180), with the line of each row.
 
+use crate::StudyError;
+
 /// A row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
@@ -13,7 +15,7 @@ pub struct Row {
 ///
 /// # Errors
 /// The line, and what is wrong there.
-pub fn parse(text: &str) -> Result<Vec<Row>, (usize, String)> {
+pub fn parse(text: &str) -> Result<Vec<Row>, (usize, StudyError)> {
     let mut rows = Vec::new();
     let mut characters = text.chars().peekable();
     let mut line = 1;
@@ -25,7 +27,7 @@ pub fn parse(text: &str) -> Result<Vec<Row>, (usize, String)> {
             if characters.next_if_eq(&'"').is_some() {
                 loop {
                     match characters.next() {
-                        None => return Err((first, String::from("a field begins with \" and does not end with one"))),
+                        None => return Err((first, StudyError::contradiction("a field begins with \" and does not end with one"))),
                         Some('"') if characters.next_if_eq(&'"').is_none() => break,
                         Some(character) => {
                             line += usize::from(character == '\n');
@@ -34,7 +36,8 @@ pub fn parse(text: &str) -> Result<Vec<Row>, (usize, String)> {
                     }
                 }
                 if let Some(other) = characters.peek().filter(|next| !matches!(next, ',' | '\n' | '\r')) {
-                    return Err((line, format!("'{other}' behind a field in quotes: expected a comma or the end of the line")));
+                    let found = format!("'{other}' behind a field in quotes");
+                    return Err((line, StudyError::expected(found, "a comma or the end of the line")));
                 }
             } else {
                 while let Some(character) = characters.next_if(|next| !matches!(next, ',' | '\n' | '\r')) {
@@ -71,7 +74,7 @@ mod tests {
     fn mistakes_have_a_line() {
         assert_eq!(parse("a\n\"b\n").unwrap_err().0, 2);
         assert_eq!(
-            parse("a\n\"b\"c\n").unwrap_err(),
+            parse("a\n\"b\"c\n").map_err(|(line, error)| (line, error.to_string())).unwrap_err(),
             (2, String::from("'c' behind a field in quotes: expected a comma or the end of the line"))
         );
     }

@@ -4,6 +4,7 @@
 //! `>` (1 where the whole chain holds, else 0), `min(a, b, ...)`, `max(a, b, ...)`, `log(a)`, and over all loads of a
 //! sweep `highest(case.measure)` and `lowest(case.measure)`.
 
+use crate::StudyError;
 use std::collections::BTreeMap;
 
 /// What a case measured.
@@ -22,7 +23,7 @@ pub type Measures = BTreeMap<String, Measure>;
 ///
 /// # Errors
 /// What is wrong with it, in a line.
-pub fn value(text: &str, measures: &Measures) -> Result<f64, String> {
+pub fn value(text: &str, measures: &Measures) -> Result<f64, StudyError> {
     let mut reader = Reader { rest: text.trim_start(), measures: Some(measures) };
     reader.whole()
 }
@@ -31,7 +32,7 @@ pub fn value(text: &str, measures: &Measures) -> Result<f64, String> {
 ///
 /// # Errors
 /// It cannot be read.
-pub fn check(text: &str) -> Result<(), String> {
+pub fn check(text: &str) -> Result<(), StudyError> {
     Reader { rest: text.trim_start(), measures: None }.whole().map(|_| ())
 }
 
@@ -45,11 +46,11 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn whole(&mut self) -> Result<f64, String> {
+    fn whole(&mut self) -> Result<f64, StudyError> {
         let value = self.comparison()?;
         match self.rest {
             "" => Ok(value),
-            rest => Err(format!("\"{rest}\": expected an operator or the end")),
+            rest => Err(StudyError::expected(format!("\"{rest}\""), "an operator or the end")),
         }
     }
 
@@ -63,7 +64,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn comparison(&mut self) -> Result<f64, String> {
+    fn comparison(&mut self) -> Result<f64, StudyError> {
         let mut left = self.sum()?;
         let mut holds = None;
         loop {
@@ -77,7 +78,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn sum(&mut self) -> Result<f64, String> {
+    fn sum(&mut self) -> Result<f64, StudyError> {
         let mut value = self.product()?;
         loop {
             if self.take('+') {
@@ -90,7 +91,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn product(&mut self) -> Result<f64, String> {
+    fn product(&mut self) -> Result<f64, StudyError> {
         let mut value = self.factor()?;
         loop {
             if self.take('*') {
@@ -103,13 +104,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn factor(&mut self) -> Result<f64, String> {
+    fn factor(&mut self) -> Result<f64, StudyError> {
         if self.take('-') {
             return Ok(-self.factor()?);
         }
         if self.take('(') {
             let value = self.comparison()?;
-            return if self.take(')') { Ok(value) } else { Err(String::from("a parenthesis that does not end")) };
+            return if self.take(')') { Ok(value) } else { Err(StudyError::contradiction("a parenthesis that does not end")) };
         }
         if self.rest.starts_with(|first: char| first.is_ascii_digit()) {
             return self.number();
@@ -122,22 +123,23 @@ impl<'a> Reader<'a> {
         match (self.measure(name)?, at) {
             (None, _) => Ok(1.0),
             (Some(Measure::Number(value)), None) => Ok(*value),
-            (Some(Measure::Number(_)), Some(_)) => Err(format!("{name}: one number, not one at each load")),
+            (Some(Measure::Number(_)), Some(_)) => Err(StudyError::contradiction("one number, not one at each load").of(name)),
             (Some(Measure::Sweep(values)), Some(at)) => {
                 let found = values.iter().find(|(load, _)| (load - at).abs() < SAME_LOAD).map(|(_, value)| *value);
                 let loads = || values.iter().map(|(load, _)| load.to_string()).collect::<Vec<_>>().join(", ");
                 found.ok_or_else(|| {
-                    format!("{name}@{at}: there is no result at that load (a saturated one has no times), only at {}", loads())
+                    let why = format!("there is no result at that load (a saturated one has no times), only at {}", loads());
+                    StudyError::Contradiction(why).of(format!("{name}@{at}"))
                 })
             }
             (Some(Measure::Sweep(values)), None) => match values.as_slice() {
                 [(_, value)] => Ok(*value),
-                _ => Err(format!("{name}: there are several loads; {name}@LOAD is one of them")),
+                _ => Err(StudyError::Contradiction(format!("there are several loads; {name}@LOAD is one of them")).of(name)),
             },
         }
     }
 
-    fn function(&mut self, name: &str) -> Result<f64, String> {
+    fn function(&mut self, name: &str) -> Result<f64, StudyError> {
         let value = match name {
             "highest" | "lowest" => {
                 let measure = self.name()?;
@@ -147,7 +149,7 @@ impl<'a> Reader<'a> {
                     Some(Measure::Sweep(values)) => {
                         let best: fn(f64, f64) -> f64 = if name == "highest" { f64::max } else { f64::min };
                         let found = values.iter().map(|(_, value)| *value).reduce(best);
-                        found.ok_or_else(|| format!("{measure}: there is no result at any load"))?
+                        found.ok_or_else(|| StudyError::contradiction("there is no result at any load").of(measure))?
                     }
                 }
             }
@@ -160,34 +162,34 @@ impl<'a> Reader<'a> {
                     "min" => values.into_iter().fold(f64::INFINITY, f64::min),
                     "max" => values.into_iter().fold(f64::NEG_INFINITY, f64::max),
                     _ if values.len() == 1 => values[0].ln(),
-                    _ => return Err(String::from("log takes one number")),
+                    _ => return Err(StudyError::contradiction("log takes one number")),
                 }
             }
-            _ => return Err(format!("{name}: expected min, max, log, highest or lowest")),
+            _ => return Err(StudyError::expected(name, "min, max, log, highest or lowest")),
         };
-        if self.take(')') { Ok(value) } else { Err(format!("{name}(: a parenthesis that does not end")) }
+        if self.take(')') { Ok(value) } else { Err(StudyError::contradiction("a parenthesis that does not end").of(format!("{name}("))) }
     }
 
-    fn number(&mut self) -> Result<f64, String> {
+    fn number(&mut self) -> Result<f64, StudyError> {
         let end = self.rest.find(|next: char| !next.is_ascii_digit() && next != '.').unwrap_or(self.rest.len());
         let (text, rest) = self.rest.split_at(end);
         self.rest = rest.trim_start();
-        text.parse().map_err(|_| format!("\"{text}\": expected a number"))
+        text.parse().map_err(|_| StudyError::expected(format!("\"{text}\""), "a number"))
     }
 
-    fn name(&mut self) -> Result<&'a str, String> {
+    fn name(&mut self) -> Result<&'a str, StudyError> {
         let part = |next: char| next.is_ascii_alphanumeric() || next == '_' || next == '.';
         let end = self.rest.find(|next: char| !part(next)).unwrap_or(self.rest.len());
         let (text, rest) = self.rest.split_at(end);
         if text.is_empty() {
             let found = self.rest.chars().next().map_or_else(|| String::from("the end"), |next| format!("'{next}'"));
-            return Err(format!("{found}: expected a measure (case.measure), a number or a function"));
+            return Err(StudyError::expected(found, "a measure (case.measure), a number or a function"));
         }
         self.rest = rest.trim_start();
         Ok(text)
     }
 
-    fn measure(&self, name: &str) -> Result<Option<&'a Measure>, String> {
+    fn measure(&self, name: &str) -> Result<Option<&'a Measure>, StudyError> {
         let Some(measures) = self.measures else { return Ok(None) };
         if let Some(measure) = measures.get(name) {
             return Ok(Some(measure));
@@ -195,8 +197,8 @@ impl<'a> Reader<'a> {
         let case = name.split('.').next().unwrap_or(name);
         let others: Vec<&str> = measures.keys().map(String::as_str).filter(|key| key.split('.').next() == Some(case)).collect();
         match others.is_empty() {
-            true => Err(format!("{name}: there is no case \"{case}\"")),
-            false => Err(format!("{name}: expected one of {}", others.join(", "))),
+            true => Err(StudyError::Contradiction(format!("there is no case \"{case}\"")).of(name)),
+            false => Err(StudyError::expected(name, format!("one of {}", others.join(", ")))),
         }
     }
 }
@@ -244,7 +246,7 @@ mod tests {
             ("sin(1)", "expected min, max"),
             ("1 +", "the end: expected"),
         ] {
-            let error = value(text, &measures()).unwrap_err();
+            let error = value(text, &measures()).unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");
         }
         assert!(check("1 +").is_err() && check("c.time").is_ok());

@@ -1,6 +1,7 @@
 //! `index.csv`: every row of the list of published numbers, and where it has gone.
 
-use super::{FigureError, csv, one_of, read};
+use super::{csv, one_of, rows};
+use crate::StudyError;
 use std::path::Path;
 
 /// What becomes of a published number.
@@ -57,25 +58,20 @@ const COLUMNS: [&str; 8] = ["row", "document", "place", "quantity", "value", "un
 ///
 /// # Errors
 /// It is missing or has mistakes: in which line.
-pub fn load(figures: &Path) -> Result<Vec<Entry>, FigureError> {
+pub fn load(figures: &Path) -> Result<Vec<Entry>, StudyError> {
     let path = figures.join("index.csv");
-    let at = |line: usize, why: String| FigureError::Line { path: path.clone(), line, why };
-    let rows = csv::parse(&read(&path)?).map_err(|(line, why)| at(line, why))?;
-    match rows.first() {
-        Some(names) if names.fields == COLUMNS => {}
-        _ => return Err(at(1, format!("expected the names of the columns: {}", COLUMNS.join(",")))),
-    }
+    let rows = rows(&path, &COLUMNS)?;
     let entry = |row: &csv::Row| {
         let [name, document, place, quantity, value, unit, class, detail] = row.fields.as_slice() else {
-            return Err(at(row.line, format!("{} fields: expected {}", row.fields.len(), COLUMNS.len())));
+            return Err(StudyError::expected(format!("{} fields", row.fields.len()), COLUMNS.len().to_string()).at(&path, row.line));
         };
-        let class = one_of(&Class::ALL, Class::name, class).map_err(|why| at(row.line, format!("class {why}")))?;
+        let class = one_of("class", &Class::ALL, Class::name, class).map_err(|error| error.at(&path, row.line))?;
         if detail.is_empty() {
-            return Err(at(row.line, String::from("detail: expected a figure, what is needed, or why nothing is")));
+            return Err(StudyError::expected("detail", "a figure, what is needed, or why nothing is").at(&path, row.line));
         }
         let [row_name, document, place, quantity, value, unit, detail] =
             [name, document, place, quantity, value, unit, detail].map(String::clone);
         Ok(Entry { line: row.line, row: row_name, document, place, quantity, value, unit, class, detail })
     };
-    rows[1..].iter().map(entry).collect()
+    rows.iter().map(entry).collect()
 }

@@ -29,54 +29,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use toml::Spanned;
 
-/// Why there is no figure.
-#[derive(Debug, thiserror::Error)]
-pub enum FigureError {
-    /// A file is not there, or cannot be read.
-    #[error("{}: {error}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        error: std::io::Error,
-    },
-    /// A line is not what docs/figures.md says.
-    #[error("{}:{line}: {why}", path.display())]
-    Line {
-        /// The file.
-        path: PathBuf,
-        /// From 1.
-        line: usize,
-        /// What is wrong, and what would be right.
-        why: String,
-    },
-    /// A case cannot be run.
-    #[error("{}:{line}: case {case}: {error}", path.display())]
-    Case {
-        /// Its file.
-        path: PathBuf,
-        /// From 1.
-        line: usize,
-        /// Its name.
-        case: String,
-        /// Why.
-        error: Box<StudyError>,
-    },
-    /// No folder has this name.
-    #[error("no figure \"{id}\" in {}; there are {known}", folder.display())]
-    Unknown {
-        /// What was asked for.
-        id: String,
-        /// Where.
-        folder: PathBuf,
-        /// What is there.
-        known: String,
-    },
-    /// Ended by the observer.
-    #[error("ended by a signal")]
-    Interrupted,
-}
-
 /// How long a figure takes.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
@@ -259,16 +211,28 @@ fn line_of(text: &str, offset: usize) -> usize {
     text[..offset.min(text.len())].bytes().filter(|&byte| byte == b'\n').count() + 1
 }
 
-fn read(path: &Path) -> Result<String, FigureError> {
-    std::fs::read_to_string(path).map_err(|error| FigureError::Read { path: path.to_owned(), error })
+fn read(path: &Path) -> Result<String, StudyError> {
+    std::fs::read_to_string(path).map_err(|error| StudyError::Read { path: path.to_owned(), error })
+}
+
+/// The rows of a table below the names of its columns.
+fn rows(path: &Path, columns: &[&str]) -> Result<Vec<csv::Row>, StudyError> {
+    let mut rows = csv::parse(&read(path)?).map_err(|(line, error)| error.at(path, line))?;
+    match rows.first() {
+        Some(names) if names.fields == columns => {
+            rows.remove(0);
+            Ok(rows)
+        }
+        _ => Err(StudyError::Contradiction(format!("expected the names of the columns: {}", columns.join(","))).at(path, 1)),
+    }
 }
 
 /// The names of all figures in a folder, in their order.
 ///
 /// # Errors
 /// The folder cannot be read.
-pub fn list(folder: &Path) -> Result<Vec<String>, FigureError> {
-    let wrong = |error| FigureError::Read { path: folder.to_owned(), error };
+pub fn list(folder: &Path) -> Result<Vec<String>, StudyError> {
+    let wrong = |error| StudyError::Read { path: folder.to_owned(), error };
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(wrong)? {
         let entry = entry.map_err(wrong)?;
@@ -281,19 +245,22 @@ pub fn list(folder: &Path) -> Result<Vec<String>, FigureError> {
 }
 
 /// One of a few names.
-fn one_of<T: Copy>(all: &[T], name: fn(T) -> &'static str, text: &str) -> Result<T, String> {
+fn one_of<T: Copy>(column: &str, all: &[T], name: fn(T) -> &'static str, text: &str) -> Result<T, StudyError> {
     let found = all.iter().copied().find(|one| name(*one) == text);
-    found.ok_or_else(|| format!("\"{text}\": expected {}", all.iter().map(|one| name(*one)).collect::<Vec<_>>().join(" or ")))
+    let names = || all.iter().map(|one| name(*one)).collect::<Vec<_>>().join(" or ");
+    found.ok_or_else(|| StudyError::expected(format!("{column} \"{text}\""), names()))
 }
 
-fn number(column: &str, text: &str) -> Result<f64, String> {
-    text.parse::<f64>().ok().filter(|value| value.is_finite()).ok_or_else(|| format!("{column} \"{text}\": expected a number"))
+fn number(column: &str, text: &str) -> Result<f64, StudyError> {
+    let value = text.parse::<f64>().ok().filter(|value| value.is_finite());
+    value.ok_or_else(|| StudyError::expected(format!("{column} \"{text}\""), "a number"))
 }
 
 impl Expected {
-    fn parse(line: usize, fields: &[String]) -> Result<Expected, String> {
+    fn parse(line: usize, fields: &[String]) -> Result<Expected, StudyError> {
         let [row, quantity, unit, relation, published, tolerance, obtained, fitted, verdict, reason, document, place] = fields else {
-            return Err(format!("{} fields: expected {} ({})", fields.len(), COLUMNS.len(), COLUMNS.join(",")));
+            let expected = format!("{} ({})", COLUMNS.len(), COLUMNS.join(","));
+            return Err(StudyError::expected(format!("{} fields", fields.len()), expected));
         };
         let published = number("published", published)?;
         let tolerance = match tolerance.strip_suffix('%') {
@@ -301,10 +268,10 @@ impl Expected {
             None => number("tolerance", tolerance)?,
         };
         if tolerance < 0.0 {
-            return Err(String::from("tolerance: expected 0 or more"));
+            return Err(StudyError::expected("tolerance", "0 or more"));
         }
-        let obtained = one_of(&Obtained::ALL, Obtained::name, obtained).map_err(|why| format!("obtained {why}"))?;
-        let verdict = one_of(&Verdict::ALL, Verdict::name, verdict).map_err(|why| format!("verdict {why}"))?;
+        let obtained = one_of("obtained", &Obtained::ALL, Obtained::name, obtained)?;
+        let verdict = one_of("verdict", &Verdict::ALL, Verdict::name, verdict)?;
         let needs = [
             (
                 fitted.is_empty() == (obtained == Obtained::Calibrated),
@@ -314,14 +281,14 @@ impl Expected {
             (document.is_empty() || place.is_empty(), "document and place: expected where the published value stands"),
         ];
         if let Some((_, why)) = needs.into_iter().find(|(wrong, _)| *wrong) {
-            return Err(why.to_owned());
+            return Err(StudyError::contradiction(why));
         }
         Ok(Expected {
             line,
             row: row.clone(),
             quantity: quantity.clone(),
             unit: unit.clone(),
-            relation: one_of(&Relation::ALL, Relation::name, relation).map_err(|why| format!("relation {why}"))?,
+            relation: one_of("relation", &Relation::ALL, Relation::name, relation)?,
             published,
             tolerance,
             obtained,
@@ -351,18 +318,17 @@ impl Figure {
     ///
     /// # Errors
     /// A file is missing or has mistakes: which one, and in which line.
-    pub fn load(figures: &Path, id: &str) -> Result<Figure, FigureError> {
+    pub fn load(figures: &Path, id: &str) -> Result<Figure, StudyError> {
         let folder = figures.join(id);
         if !folder.is_dir() {
             let known = list(figures)?.join(", ");
-            return Err(FigureError::Unknown { id: id.to_owned(), folder: figures.to_owned(), known });
+            return Err(StudyError::Figure { id: id.to_owned(), folder: figures.to_owned(), known });
         }
         let path = folder.join("figure.toml");
         let text = read(&path)?;
-        let at = |line: usize, why: String| FigureError::Line { path: path.clone(), line, why };
         let description: Description = toml::from_str(&text).map_err(|error| {
             let line = line_of(&text, error.span().map_or(0, |span| span.start));
-            at(line, error.message().lines().collect::<Vec<_>>().join("; "))
+            StudyError::Contradiction(error.message().lines().collect::<Vec<_>>().join("; ")).at(&path, line)
         })?;
         let Description { title, about, takes, topology, traffic, replay, trace, phy, ip, quantity } = description;
         let mut found: Vec<(String, usize, Case)> = Vec::new();
@@ -375,40 +341,35 @@ impl Figure {
         ip.into_iter().for_each(|(name, case)| add(name, case.span(), Case::Ip(case.into_inner())));
         let mut cases = BTreeMap::new();
         for (name, line, case) in found {
-            case.check(&folder).map_err(|why| at(line, format!("case {name}: {why}")))?;
+            let wrong = |error: StudyError| error.of(format!("case {name}")).at(&path, line);
+            case.check(&folder).map_err(wrong)?;
             if cases.insert(name.clone(), (line, case)).is_some() {
-                return Err(at(line, format!("case {name}: there is another one of this name")));
+                return Err(wrong(StudyError::contradiction("there is another one of this name")));
             }
         }
         let mut quantities = BTreeMap::new();
         for (name, text_of) in quantity {
             let line = line_of(&text, text_of.span().start);
-            expression::check(text_of.get_ref()).map_err(|why| at(line, why))?;
+            expression::check(text_of.get_ref()).map_err(|error| error.at(&path, line))?;
             quantities.insert(name, (line, text_of.into_inner()));
         }
         let expected = Figure::expected(&folder.join("expected.csv"), &quantities)?;
         Ok(Figure { id: id.to_owned(), title, about, duration: takes, expected, folder, cases, quantities })
     }
 
-    fn expected(path: &Path, quantities: &BTreeMap<String, (usize, String)>) -> Result<Vec<Expected>, FigureError> {
-        let text = read(path)?;
-        let at = |line: usize, why: String| FigureError::Line { path: path.to_owned(), line, why };
-        let rows = csv::parse(&text).map_err(|(line, why)| at(line, why))?;
-        match rows.first() {
-            Some(names) if names.fields == COLUMNS => {}
-            _ => return Err(at(1, format!("expected the names of the columns: {}", COLUMNS.join(",")))),
-        }
+    fn expected(path: &Path, quantities: &BTreeMap<String, (usize, String)>) -> Result<Vec<Expected>, StudyError> {
         let mut expected: Vec<Expected> = Vec::new();
-        for row in &rows[1..] {
-            let one = Expected::parse(row.line, &row.fields).map_err(|why| at(row.line, why))?;
+        for row in rows(path, &COLUMNS)? {
+            let one = Expected::parse(row.line, &row.fields).map_err(|error| error.at(path, row.line))?;
             if !quantities.contains_key(&one.quantity) {
                 let known = quantities.keys().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
-                return Err(at(row.line, format!("no quantity \"{}\" in figure.toml; there are {known}", one.quantity)));
+                let why = format!("no quantity \"{}\" in figure.toml; there are {known}", one.quantity);
+                return Err(StudyError::Contradiction(why).at(path, row.line));
             }
             expected.push(one);
         }
         if expected.is_empty() {
-            return Err(at(1, String::from("nothing is expected: a figure has a row at least")));
+            return Err(StudyError::contradiction("nothing is expected: a figure has a row at least").at(path, 1));
         }
         Ok(expected)
     }
@@ -417,24 +378,23 @@ impl Figure {
     ///
     /// # Errors
     /// A case cannot be run, or a quantity has no value: which line says so.
-    pub fn run(&self, observer: &dyn Observer) -> Result<Vec<Row>, FigureError> {
+    pub fn run(&self, observer: &dyn Observer) -> Result<Vec<Row>, StudyError> {
         let path = self.folder.join("figure.toml");
         let mut measures = Measures::new();
         for (name, (line, case)) in &self.cases {
             let named = Within { observer, what: format!("{}, {name}", self.id) };
             let found = case.run(&self.folder, &named);
             if !observer.goes_on() {
-                return Err(FigureError::Interrupted);
+                return Err(StudyError::Interrupted);
             }
-            let found =
-                found.map_err(|error| FigureError::Case { path: path.clone(), line: *line, case: name.clone(), error: Box::new(error) })?;
+            let found = found.map_err(|error| error.of(format!("case {name}")).at(&path, *line))?;
             measures.extend(found.into_iter().map(|(measure, value): (String, Measure)| (format!("{name}.{measure}"), value)));
         }
         let rows = self.expected.iter().map(|expected| {
             let (line, text) = &self.quantities[&expected.quantity];
             let simulated = expression::value(text, &measures)
-                .and_then(|value| if value.is_finite() { Ok(value) } else { Err(format!("{text}: not a number")) })
-                .map_err(|why| FigureError::Line { path: path.clone(), line: *line, why })?;
+                .and_then(|value| if value.is_finite() { Ok(value) } else { Err(StudyError::contradiction("not a number").of(text)) })
+                .map_err(|error| error.at(&path, *line))?;
             Ok(Row { figure: self.id.clone(), expected: expected.clone(), simulated, verdict: expected.judge(simulated) })
         });
         rows.collect()

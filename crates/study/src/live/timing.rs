@@ -6,9 +6,10 @@
 //! let timing: TimingSpec = "seed = 3\nlatency = \"20 us\"\n[[delay]]\nfrom = 1\nto = 0\nby = \"1 ms\"".parse()?;
 //! assert_eq!(timing.delays.len(), 1);
 //! assert_eq!(timing.to_string().parse::<TimingSpec>()?, timing);
-//! # Ok::<(), String>(())
+//! # Ok::<(), narrows_study::StudyError>(())
 //! ```
 
+use crate::StudyError;
 use narrows_engine::stream;
 use narrows_live::{Delay, Timing};
 use narrows_machine::Machine;
@@ -68,21 +69,21 @@ struct DelayFile {
     by: String,
 }
 
-fn time(key: &str, text: Option<&String>) -> Result<SimTime, String> {
-    text.map_or(Ok(SimTime::ZERO), |text| text.parse().map_err(|error| format!("{key}: {error}")))
+fn time(key: &str, text: Option<&String>) -> Result<SimTime, StudyError> {
+    text.map_or(Ok(SimTime::ZERO), |text| text.parse().map_err(|error| StudyError::Quantity(error).of(key)))
 }
 
 impl FromStr for TimingSpec {
-    type Err = String;
+    type Err = StudyError;
 
-    fn from_str(text: &str) -> Result<TimingSpec, String> {
-        let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+    fn from_str(text: &str) -> Result<TimingSpec, StudyError> {
+        let file: File = toml::from_str(text)?;
         let delay = |delay: DelayFile| {
             Ok(Delay { from: delay.from, to: delay.to, since: time("since", delay.since.as_ref())?, by: time("by", Some(&delay.by))? })
         };
         let slow = file.slow.unwrap_or(1.0);
         if !(1.0..=SLOWEST).contains(&slow) {
-            return Err(format!("slow = {slow} must be between 1 and {SLOWEST}"));
+            return Err(StudyError::Contradiction(format!("slow = {slow} must be between 1 and {SLOWEST}")));
         }
         Ok(TimingSpec {
             seed: file.seed.unwrap_or(1),
@@ -90,8 +91,11 @@ impl FromStr for TimingSpec {
             start: time("start", file.start.as_ref())?,
             slow,
             only: file.only,
-            eager_limit: file.eager_limit.map(|text| text.parse().map_err(|error| format!("eager_limit: {error}"))).transpose()?,
-            delays: file.delay.into_iter().map(delay).collect::<Result<_, String>>()?,
+            eager_limit: file
+                .eager_limit
+                .map(|text| text.parse().map_err(|error| StudyError::Quantity(error).of("eager_limit")))
+                .transpose()?,
+            delays: file.delay.into_iter().map(delay).collect::<Result<_, StudyError>>()?,
         })
     }
 }
@@ -204,10 +208,10 @@ mod tests {
             eager_limit: Some(Bytes(0)),
             delays,
         };
-        assert_eq!(timing.to_string().parse(), Ok(timing));
-        assert_eq!("".parse(), Ok(TimingSpec::default()));
-        assert!("latncy = \"1 us\"".parse::<TimingSpec>().unwrap_err().contains("latncy"));
+        assert_eq!(timing.to_string().parse::<TimingSpec>().unwrap(), timing);
+        assert_eq!("".parse::<TimingSpec>().unwrap(), TimingSpec::default());
+        assert!("latncy = \"1 us\"".parse::<TimingSpec>().unwrap_err().to_string().contains("latncy"));
         assert!("slow = 0.5".parse::<TimingSpec>().is_err());
-        assert!("latency = \"3\"".parse::<TimingSpec>().unwrap_err().contains("latency"));
+        assert!("latency = \"3\"".parse::<TimingSpec>().unwrap_err().to_string().contains("latency"));
     }
 }

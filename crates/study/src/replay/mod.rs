@@ -19,7 +19,7 @@ use narrows_replay::machine::{Part, Replay};
 use narrows_replay::mapping::{self, Mapping};
 use narrows_replay::port::Costs;
 use narrows_replay::report::{Application, Progress};
-use narrows_replay::{Graph, Times};
+use narrows_replay::{Graph, ReplayError, Times};
 use narrows_results::{Column, Origin, Table, TableError, peak_memory};
 use narrows_topology::Topology;
 use narrows_trace::generate::{self, Generated};
@@ -54,20 +54,20 @@ pub struct Scale {
 }
 
 impl std::str::FromStr for Scale {
-    type Err = String;
+    type Err = StudyError;
 
     /// `0.5`, or `0.5@0-31` for some nodes.
-    fn from_str(text: &str) -> Result<Scale, String> {
+    fn from_str(text: &str) -> Result<Scale, StudyError> {
         let (factor, nodes) = text.split_once('@').map_or((text, None), |(factor, nodes)| (factor, Some(nodes)));
         let factor = match factor.parse::<f64>() {
             Ok(factor) if factor.is_finite() && (0.0..=1e6).contains(&factor) => factor,
-            _ => return Err(format!("\"{factor}\": expected a number from 0 to 1000000")),
+            _ => return Err(StudyError::expected(format!("\"{factor}\""), "a number from 0 to 1000000")),
         };
         let Some(nodes) = nodes else { return Ok(Scale { factor, first: 0, last: u32::MAX }) };
         let (first, last) = nodes.split_once('-').unwrap_or((nodes, nodes));
         match (first.parse(), last.parse()) {
             (Ok(first), Ok(last)) if first <= last => Ok(Scale { factor, first, last }),
-            _ => Err(format!("\"{nodes}\": expected a node or a range of nodes, as in 0.5@0-31")),
+            _ => Err(StudyError::expected(format!("\"{nodes}\""), "a node or a range of nodes, as in 0.5@0-31")),
         }
     }
 }
@@ -245,7 +245,7 @@ impl ReplaySpec {
             let mut program = source.open(observer)?;
             let mut collectives = ByRules::new(rules.clone(), None);
             let added = graph.add(&source.name(), &mut program, scale_on(&self.scales, NodeId(0)), &mut collectives);
-            added.map_err(|error| StudyError::Graph { path: source.path(), error })?;
+            added.map_err(|error| StudyError::Graph { path: source.path(), error: Box::new(error) })?;
         }
         let reading = start.elapsed();
         let (shown, mut count) = counting(observer);
@@ -286,7 +286,7 @@ impl ReplaySpec {
             let why = "broadcasts that switches copy need the network in one process: start it without mpirun";
             return Err(StudyError::Contradiction(String::from(why)));
         }
-        let mapping: Mapping = mapping_text.parse().map_err(|error| StudyError::Placement(format!("--mapping: {error}")))?;
+        let mapping: Mapping = mapping_text.parse().map_err(|error| StudyError::from(ReplayError::Placement(error)).of("--mapping"))?;
         let networks = Networks::of(&machine, self.seed)?.with_faults_later(narrows_replay::machine::EPOCH);
         let (topology, plane) = networks.first();
         if period.is_some() && networks.count() > 1 {
@@ -296,7 +296,7 @@ impl ReplaySpec {
         let programs = self.sources.iter().map(|source| Ok((source.name(), source.open(observer)?)));
         let programs: Vec<(String, Box<dyn Program + Send>)> = programs.collect::<Result<_, StudyError>>()?;
         let ranks: Vec<u32> = programs.iter().map(|(_, program)| program.ranks()).collect();
-        let nodes = mapping::nodes(&mapping, &machine, (topology, &plane.nodes), ppn, &ranks).map_err(StudyError::Placement)?;
+        let nodes = mapping::nodes(&mapping, &machine, (topology, &plane.nodes), ppn, &ranks)?;
         let processes = mapping::processes(&nodes);
         machine.check_domains(processes.iter().map(Vec::len).sum()).map_err(StudyError::Placement)?;
         self.compare(&machine, &rules, &nodes)?;

@@ -3,7 +3,7 @@
 use super::ANY;
 use super::node::{load, node, ns};
 use crate::Communicators;
-use crate::error::{Mistake, Place, TraceError};
+use crate::error::{Location, TraceError, expected, found};
 use crate::graph::Graph;
 use crate::operation::{Event, Kind, Order, Program};
 use crate::spool::{Spool, Stored};
@@ -30,13 +30,13 @@ pub fn read(path: &Path, file: &File) -> Result<Stored, TraceError> {
     let input = Input { path, file, length };
     match input.bytes(0, 8).map(|bytes| whole(&bytes, 0)) {
         Ok(MAGIC) => {}
-        Ok(USED_UP) => return Err(input.mistake(0, "expected a schedule that no simulation with --save-mem has used up")),
-        _ => return Err(input.mistake(0, "expected the number 4223 of a binary GOAL schedule")),
+        Ok(USED_UP) => return Err(input.mistake(0, expected("a schedule that no simulation with --save-mem has used up"))),
+        _ => return Err(input.mistake(0, expected("the number 4223 of a binary GOAL schedule"))),
     }
     let head = input.bytes(BASE, 6)?;
     let ranks = half(&head, 0);
     if ranks == 0 || ranks > MAX_RANKS {
-        return Err(input.mistake(BASE, format!("expected 1 to {MAX_RANKS} ranks, found {ranks}")));
+        return Err(input.mistake(BASE, found(format!("1 to {MAX_RANKS} ranks"), ranks)));
     }
     let table = BASE + 6;
     input.check(table, u64::from(ranks) * 16)?;
@@ -46,17 +46,17 @@ pub fn read(path: &Path, file: &File) -> Result<Stored, TraceError> {
         let entry = input.bytes(table + u64::from(rank) * 16, 16)?;
         let (begin, end) = (whole(&entry, 0).saturating_add(BASE), whole(&entry, 8).saturating_add(BASE));
         if begin < table || end < begin || end > length {
-            return Err(input.mistake(table + u64::from(rank) * 16, format!("expected the part of rank {rank} inside the file")));
+            return Err(input.mistake(table + u64::from(rank) * 16, expected(format!("the part of rank {rank} inside the file"))));
         }
         last = last.max(end);
         let graph = part(&input, begin, end, ranks)?;
         if !graph.store(rank, &mut spool)? {
-            return Err(input.mistake(begin, format!("expected requirements without a circle in rank {rank}")));
+            return Err(input.mistake(begin, expected(format!("requirements without a circle in rank {rank}"))));
         }
     }
     if last < length {
         return Err(
-            input.mistake(last, format!("expected the end of the file behind the parts of all ranks, found {} more bytes", length - last))
+            input.mistake(last, found("the end of the file behind the parts of all ranks", format!("{} more bytes", length - last)))
         );
     }
     spool.finish(Communicators::world(ranks), Order::Graph)
@@ -64,15 +64,15 @@ pub fn read(path: &Path, file: &File) -> Result<Stored, TraceError> {
 
 fn part(input: &Input<'_>, begin: u64, end: u64, ranks: u32) -> Result<Graph, TraceError> {
     let bytes = input.bytes(begin, end - begin)?;
-    let wrong = |offset: u64, message: &str| input.mistake(begin + offset, message);
+    let wrong = |offset: u64, error| input.mistake(begin + offset, error);
     if bytes.len() < 8 {
-        return Err(wrong(0, "expected the number of nodes and roots"));
+        return Err(wrong(0, expected("the number of nodes and roots")));
     }
     let (count, roots) = (u64::from(half(&bytes, 0)), u64::from(half(&bytes, 4)));
     let nodes = 8 + 4 * roots;
     let lists = nodes + NODE * count;
     if lists > bytes.len() as u64 || !(bytes.len() as u64 - lists).is_multiple_of(4) {
-        return Err(wrong(0, "expected as many bytes as the nodes and roots need"));
+        return Err(wrong(0, expected("as many bytes as the nodes and roots need")));
     }
     let entries = (bytes.len() as u64 - lists) / 4;
     let mut graph = Graph::default();
@@ -82,24 +82,24 @@ fn part(input: &Input<'_>, begin: u64, end: u64, ranks: u32) -> Result<Graph, Tr
         let at = &bytes[place as usize..];
         promised[number as usize] = u64::from(half(at, 0));
         let operation = node(at[4], half(at, 5), whole(at, 9), half(at, 17), at[21], at[22], ranks);
-        operation.and_then(|operation| graph.push(operation)).map_err(|message| wrong(place, &message))?;
+        operation.and_then(|operation| graph.push(operation)).map_err(|error| wrong(place, error))?;
         for (position, event) in [(23, Event::Done), (31, Event::Started)] {
             let (length, first) = (u64::from(half(at, position)), u64::from(half(at, position + 4)));
             if length > 0 && first + length > entries {
-                return Err(wrong(place, "expected a list of dependents inside the part of the rank"));
+                return Err(wrong(place, expected("a list of dependents inside the part of the rank")));
             }
             for entry in 0..length {
                 let offset = lists + 4 * (first + entry);
                 let waits = half(&bytes, offset as usize);
                 if u64::from(waits) >= count {
-                    return Err(wrong(offset, "expected the number of a node"));
+                    return Err(wrong(offset, expected("the number of a node")));
                 }
                 graph.edges.push((waits, number as u32, event));
             }
         }
         // Lists that overlap would make more of a small file than fits into memory.
         if graph.edges.len() as u64 > entries {
-            return Err(wrong(place, "expected each entry of the lists to be used once"));
+            return Err(wrong(place, expected("each entry of the lists to be used once")));
         }
     }
     let mut counted = vec![0u64; count as usize];
@@ -110,8 +110,7 @@ fn part(input: &Input<'_>, begin: u64, end: u64, ranks: u32) -> Result<Graph, Tr
         None => Ok(graph),
         Some(number) => {
             let place = nodes + NODE * number as u64;
-            let text = format!("expected {} dependencies of node {number}, found {}", promised[number], counted[number]);
-            Err(wrong(place, &text))
+            Err(wrong(place, found(format!("{} dependencies of node {number}", promised[number]), counted[number])))
         }
     }
 }
@@ -123,14 +122,14 @@ struct Input<'a> {
 }
 
 impl Input<'_> {
-    fn mistake(&self, offset: u64, message: impl Into<String>) -> TraceError {
-        TraceError::Malformed(Mistake { path: self.path.to_owned(), place: Place::Byte(offset), message: message.into() })
+    fn mistake(&self, offset: u64, error: TraceError) -> TraceError {
+        error.at(self.path, Location::Byte(offset))
     }
 
     fn check(&self, offset: u64, length: u64) -> Result<(), TraceError> {
         match offset.checked_add(length) {
             Some(end) if end <= self.length => Ok(()),
-            _ => Err(self.mistake(self.length, format!("expected {length} bytes from byte {offset} on, but the file ends"))),
+            _ => Err(self.mistake(self.length, expected(format!("{length} bytes from byte {offset} on, but the file ends")))),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Nodes of GOAL, in between file and graph.
 
 use super::ANY;
-use crate::TraceError;
+use crate::error::{TraceError, found};
 use crate::graph::Graph;
 use crate::operation::{Event, Kind, Operation, Program};
 use narrows_units::{Excess, PS_PER_NS, SimTime};
@@ -42,18 +42,18 @@ pub fn ns(time: SimTime) -> u64 {
 }
 
 /// A node from its parts; what is wrong with them otherwise.
-pub fn node(code: u8, peer: u32, size: u64, tag: u32, cpu: u8, nic: u8, ranks: u32) -> Result<Operation, String> {
+pub fn node(code: u8, peer: u32, size: u64, tag: u32, cpu: u8, nic: u8, ranks: u32) -> Result<Operation, TraceError> {
     let any = |value: u32| (value != ANY).then_some(value);
     let kind = match code {
-        1 | 2 if peer >= ranks && !(code == 2 && peer == ANY) => return Err(format!("expected a rank below {ranks}, found {peer}")),
-        1 if tag == ANY => return Err(String::from("expected a tag for a send, found -1")),
+        1 | 2 if peer >= ranks && !(code == 2 && peer == ANY) => return Err(found(format!("a rank below {ranks}"), peer)),
+        1 if tag == ANY => return Err(found("a tag for a send", "-1")),
         1 => Kind::Send { to: peer, bytes: size, tag },
         2 => Kind::Receive { from: any(peer), bytes: size, tag: any(tag) },
         3 => {
-            let ps = size.checked_mul(PS_PER_NS).ok_or_else(|| Excess::Time.to_string())?;
+            let ps = size.checked_mul(PS_PER_NS).ok_or(Excess::Time)?;
             Kind::Compute { duration: SimTime(ps) }
         }
-        _ => return Err(format!("expected 1 (send), 2 (recv) or 3 (calc) as kind, found {code}")),
+        _ => return Err(found("1 (send), 2 (recv) or 3 (calc) as kind", code)),
     };
     Ok(Operation { cpu, nic, ..Operation::new(kind) })
 }

@@ -3,7 +3,7 @@
 use super::ANY;
 use super::node::{load, node, ns};
 use crate::Communicators;
-use crate::error::{Mistake, TraceError};
+use crate::error::{TraceError, expected, found};
 use crate::graph::Graph;
 use crate::lines::{self, Complain, Lines, Words, show};
 use crate::operation::{Event, Kind, Order, Program};
@@ -32,38 +32,38 @@ pub fn read(path: &Path, input: impl BufRead, complain: &mut Complain<'_>) -> Re
             (None, b"num_ranks") => {
                 let ranks = words.number("the number of ranks", MAX_RANKS).and_then(|ranks| words.end().map(|()| ranks));
                 let ranks = match ranks {
-                    Ok(0) => Err(String::from("expected at least one rank, found 0")),
+                    Ok(0) => Err(found("at least one rank", "0")),
                     other => other,
                 };
-                let ranks = ranks.map_err(|message| TraceError::Malformed(lines.mistake(message)))? as u32;
+                let ranks = ranks.map_err(|error| lines.malformed(error))? as u32;
                 reader = Some(Reader::new(ranks)?);
                 Ok(())
             }
-            (None, word) => return Err(TraceError::Malformed(lines.mistake(format!("expected num_ranks, found {}", show(word))))),
+            (None, word) => return Err(lines.malformed(found("num_ranks", show(word)))),
             (Some(reader), _) => reader.line(&text, lines.number()),
         };
-        if let Err(message) = result {
-            complain(lines.mistake(message))?;
+        if let Err(error) = result {
+            lines.tell(error, complain)?;
         }
         // A rank is over: its graph goes to disk.
         if let Some(reader) = &mut reader
             && let Some(rank) = reader.complete.take()
-            && let Err(mistake) = reader.store(rank, &lines)?
+            && let Err((line, error)) = reader.store(rank, lines.number())
         {
-            complain(mistake)?;
+            lines.tell_at(line, error, complain)?;
         }
     }
     let Some(reader) = reader else {
-        return Err(TraceError::Malformed(lines.whole("expected num_ranks, but the file has no text")));
+        return Err(lines.whole(expected("num_ranks, but the file has no text")));
     };
     if in_comment {
-        complain(lines.whole("expected the end of a comment (*/), but the file ends"))?;
+        lines.tell_whole(expected("the end of a comment (*/), but the file ends"), complain)?;
     }
     if let Some(rank) = reader.rank {
-        complain(lines.whole(format!("expected }} behind the schedule of rank {rank}, but the file ends")))?;
+        lines.tell_whole(expected(format!("}} behind the schedule of rank {rank}, but the file ends")), complain)?;
     }
     if let Some(rank) = reader.seen.iter().position(|seen| !seen) {
-        complain(lines.whole(format!("expected a schedule for each of the {} ranks, found none for rank {rank}", reader.ranks)))?;
+        lines.tell_whole(found(format!("a schedule for each of the {} ranks", reader.ranks), format!("none for rank {rank}")), complain)?;
     }
     reader.spool.finish(Communicators::world(reader.ranks), Order::Graph)
 }
@@ -122,7 +122,7 @@ impl Reader {
         })
     }
 
-    fn line(&mut self, line: &[u8], number: u64) -> Result<(), String> {
+    fn line(&mut self, line: &[u8], number: u64) -> Result<(), TraceError> {
         let mut words = Words::new(line);
         let first = words.word("a word")?;
         match (self.rank, first) {
@@ -130,15 +130,15 @@ impl Reader {
                 let rank = words.number("a rank", u64::from(self.ranks) - 1)? as u32;
                 match words.word("{")? {
                     b"{" => words.end()?,
-                    other => return Err(format!("expected {{, found {}", show(other))),
+                    other => return Err(found("{", show(other))),
                 }
                 if std::mem::replace(&mut self.seen[rank as usize], true) {
-                    return Err(format!("expected one schedule per rank, found a second one for rank {rank}"));
+                    return Err(found("one schedule per rank", format!("a second one for rank {rank}")));
                 }
                 self.rank = Some(rank);
                 Ok(())
             }
-            (None, other) => Err(format!("expected rank, found {}", show(other))),
+            (None, other) => Err(found("rank", show(other))),
             (Some(rank), b"}") => {
                 words.end()?;
                 self.rank = None;
@@ -148,7 +148,7 @@ impl Reader {
             (Some(_), b"send" | b"recv" | b"calc") => self.node(first, words).map(|_| ()),
             (Some(_), label) => {
                 if !is_label(label) {
-                    return Err(format!("expected send, recv, calc, a label or }}, found {}", show(label)));
+                    return Err(found("send, recv, calc, a label or }", show(label)));
                 }
                 match words.word(": , requires or irequires")? {
                     b":" => {
@@ -156,7 +156,7 @@ impl Reader {
                         let node = self.node(kind, words)?;
                         match self.labels.insert(label.to_vec(), node) {
                             None => Ok(()),
-                            Some(_) => Err(format!("expected each label once, found a second {}", show(label))),
+                            Some(_) => Err(found("each label once", format!("a second {}", show(label)))),
                         }
                     }
                     word @ (b"requires" | b"irequires") => {
@@ -166,13 +166,13 @@ impl Reader {
                         self.requires.push((label.to_vec(), other.to_vec(), event, number));
                         Ok(())
                     }
-                    other => Err(format!("expected :, requires or irequires, found {}", show(other))),
+                    other => Err(found(":, requires or irequires", show(other))),
                 }
             }
         }
     }
 
-    fn node(&mut self, kind: &[u8], mut words: Words<'_>) -> Result<u32, String> {
+    fn node(&mut self, kind: &[u8], mut words: Words<'_>) -> Result<u32, TraceError> {
         let (code, size, peer) = match kind {
             b"calc" => (3, words.number("a time", u64::MAX)?, 0),
             b"send" | b"recv" => {
@@ -184,18 +184,18 @@ impl Reader {
                         let size = lines::number(word, "bytes", u64::MAX)?;
                         match words.word("b")? {
                             b"b" => size,
-                            other => return Err(format!("expected b (bytes), found {}", show(other))),
+                            other => return Err(found("b (bytes)", show(other))),
                         }
                     }
                 };
-                let wanted: &[u8] = if kind == b"send" { b"to" } else { b"from" };
+                let wanted = if kind == b"send" { "to" } else { "from" };
                 let word = words.word("to or from")?;
-                if word != wanted {
-                    return Err(format!("expected {}, found {}", String::from_utf8_lossy(wanted), show(word)));
+                if word != wanted.as_bytes() {
+                    return Err(found(wanted, show(word)));
                 }
                 (if kind == b"send" { 1 } else { 2 }, size, any(words.word("a rank")?, "a rank")?)
             }
-            other => return Err(format!("expected send, recv or calc, found {}", show(other))),
+            other => return Err(found("send, recv or calc", show(other))),
         };
         let (mut tag, mut cpu, mut nic) = (0, 0, 0);
         while let Some(word) = words.next() {
@@ -203,31 +203,30 @@ impl Reader {
                 b"tag" if code != 3 => tag = any(words.word("a tag")?, "a tag")?,
                 b"cpu" => cpu = words.number("a CPU", 255)? as u8,
                 b"nic" => nic = words.number("a NIC", 255)? as u8,
-                other => return Err(format!("expected tag, cpu, nic or the end of the line, found {}", show(other))),
+                other => return Err(found("tag, cpu, nic or the end of the line", show(other))),
             }
         }
         self.graph.push(node(code, peer, size, tag, cpu, nic, self.ranks)?)
     }
 
-    fn store(&mut self, rank: u32, lines: &Lines<'_>) -> Result<Result<(), Mistake>, TraceError> {
+    /// The block of a rank is over at line `end`. An error comes with its line.
+    fn store(&mut self, rank: u32, end: u64) -> Result<(), (u64, TraceError)> {
         let mut graph = std::mem::take(&mut self.graph);
         let labels = std::mem::take(&mut self.labels);
         for (waits, first, event, line) in std::mem::take(&mut self.requires) {
-            match (labels.get(&waits), labels.get(&first)) {
-                (Some(&waits), Some(&first)) => graph.edges.push((waits, first, event)),
-                (None, _) => return Ok(Err(lines.mistake_at(line, format!("expected a label of rank {rank}, found {}", show(&waits))))),
-                _ => return Ok(Err(lines.mistake_at(line, format!("expected a label of rank {rank}, found {}", show(&first))))),
-            }
+            let label = |name: &[u8]| labels.get(name).copied().ok_or_else(|| (line, found(format!("a label of rank {rank}"), show(name))));
+            graph.edges.push((label(&waits)?, label(&first)?, event));
         }
-        match graph.store(rank, &mut self.spool)? {
-            true => Ok(Ok(())),
-            false => Ok(Err(lines.mistake(format!("expected requirements without a circle in rank {rank}")))),
+        match graph.store(rank, &mut self.spool) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err((end, expected(format!("requirements without a circle in rank {rank}")))),
+            Err(error) => Err((end, error)),
         }
     }
 }
 
 /// A number, or -1 for any.
-fn any(word: &[u8], what: &str) -> Result<u32, String> {
+fn any(word: &[u8], what: &str) -> Result<u32, TraceError> {
     match word {
         b"-1" => Ok(ANY),
         word => lines::number(word, what, u64::from(ANY) - 1).map(|value| value as u32),

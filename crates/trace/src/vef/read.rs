@@ -7,7 +7,7 @@
 
 use super::table::{Entry, Table};
 use crate::Communicators;
-use crate::error::TraceError;
+use crate::error::{TraceError, expected, found};
 use crate::lines::{self, Complain, Lines, Words, show};
 use crate::meetings::{self, Contradiction};
 use crate::operation::{Collective, CollectiveCall, Dependency, Kind, Operation, Order};
@@ -53,9 +53,9 @@ pub struct Header {
 pub fn read(path: &Path, input: impl BufRead, complain: &mut Complain<'_>) -> Result<(Header, Stored), TraceError> {
     let mut lines = Lines::new(path, input);
     if !lines.advance()? {
-        return Err(TraceError::Malformed(lines.whole("expected a VEF header, but the file is empty")));
+        return Err(lines.whole(expected("a VEF header, but the file is empty")));
     }
-    let header = header(lines.line()).map_err(|message| TraceError::Malformed(lines.mistake(message)))?;
+    let header = header(lines.line()).map_err(|error| lines.malformed(error))?;
     let mut reader = Reader {
         spool: Spool::new(header.tasks)?,
         communicators: Communicators::world(header.tasks),
@@ -75,41 +75,34 @@ pub fn read(path: &Path, input: impl BufRead, complain: &mut Complain<'_>) -> Re
     let mut wrong = 0u64;
     for number in 0..header.communicators {
         if !lines.advance()? {
-            return Err(TraceError::Malformed(lines.whole(format!("expected the line of communicator C{number}, but the file ends"))));
+            return Err(lines.whole(expected(format!("the line of communicator C{number}, but the file ends"))));
         }
-        if let Err(message) = reader.communicator(number, &header, lines.line()) {
-            return Err(TraceError::Malformed(lines.mistake(message)));
-        }
+        reader.communicator(number, &header, lines.line()).map_err(|error| lines.malformed(error))?;
     }
     while lines.advance()? {
-        match reader.record(lines.line(), lines.number()) {
-            Ok(()) => {}
-            Err(Refusal::Text(message)) => {
-                wrong += 1;
-                complain(lines.mistake(message))?;
-            }
-            Err(Refusal::Fatal(error)) => return Err(error),
+        if let Err(error) = reader.record(lines.line(), lines.number()) {
+            reader.mistakes.insert(0, (lines.number(), error));
         }
-        for (line, message) in std::mem::take(&mut reader.mistakes) {
+        for (line, error) in std::mem::take(&mut reader.mistakes) {
             wrong += 1;
-            complain(lines.mistake_at(line, message))?;
+            lines.tell_at(line, error, complain)?;
         }
     }
     // A record that was refused leaves others waiting: they would be noise.
     if wrong == 0 {
-        for (line, message) in reader.leftovers(&header) {
-            complain(lines.mistake_at(line, message))?;
+        for (line, error) in reader.leftovers(&header) {
+            lines.tell_at(line, error, complain)?;
         }
     }
     let stored = reader.spool.finish(reader.communicators, Order::Causal)?;
     Ok((header, stored))
 }
 
-fn header(line: &[u8]) -> Result<Header, String> {
+fn header(line: &[u8]) -> Result<Header, TraceError> {
     let mut words = Words::new(line);
     let version = words.word("VEF")?;
     if !version.starts_with(b"VEF") {
-        return Err(format!("expected a header that begins with VEF, found {}", show(version)));
+        return Err(found("a header that begins with VEF", show(version)));
     }
     let header = Header {
         version: String::from_utf8_lossy(version).into_owned(),
@@ -122,15 +115,15 @@ fn header(line: &[u8]) -> Result<Header, String> {
     };
     let flag = words.word("TRUE")?;
     if flag != b"TRUE" {
-        return Err(format!("expected TRUE (all point-to-point dependencies are those of the send), found {}", show(flag)));
+        return Err(found("TRUE (all point-to-point dependencies are those of the send)", show(flag)));
     }
     let clock = words.next().map(|word| lines::number(word, "the clock", u64::MAX)).transpose()?;
     words.end()?;
     if header.tasks == 0 {
-        return Err(String::from("expected at least one task, found 0"));
+        return Err(found("at least one task", "0"));
     }
     if header.communicators == 0 && header.collectives > 0 {
-        return Err(String::from("expected a communicator for the collectives, found 0"));
+        return Err(found("a communicator for the collectives", "0"));
     }
     Ok(Header { clock, ..header })
 }
@@ -188,26 +181,6 @@ enum Held {
     Collective(u64),
 }
 
-enum Refusal {
-    Text(String),
-    Fatal(TraceError),
-}
-
-impl From<String> for Refusal {
-    fn from(message: String) -> Refusal {
-        Refusal::Text(message)
-    }
-}
-
-impl From<TraceError> for Refusal {
-    fn from(error: TraceError) -> Refusal {
-        match error {
-            TraceError::Excess { .. } => Refusal::Text(error.to_string()),
-            error => Refusal::Fatal(error),
-        }
-    }
-}
-
 struct Reader {
     spool: Spool,
     communicators: Communicators,
@@ -228,33 +201,33 @@ struct Reader {
     next_collective: u64,
     parts: u64,
     /// Found in records that were held back.
-    mistakes: Vec<(u64, String)>,
+    mistakes: Vec<(u64, TraceError)>,
 }
 
 impl Reader {
-    fn communicator(&mut self, number: u64, header: &Header, line: &[u8]) -> Result<(), String> {
+    fn communicator(&mut self, number: u64, header: &Header, line: &[u8]) -> Result<(), TraceError> {
         let mut words = Words::new(line);
         let name = words.word("a communicator")?;
         if name.strip_prefix(b"C") != Some(number.to_string().as_bytes()) {
-            return Err(format!("expected communicator C{number}, found {}", show(name)));
+            return Err(found(format!("communicator C{number}"), show(name)));
         }
         let max = u64::from(header.tasks) - 1;
-        let members = words.map(|word| lines::number(word, "a task", max).map(|task| task as u32)).collect::<Result<Vec<u32>, String>>()?;
+        let members = words.map(|word| lines::number(word, "a task", max).map(|task| task as u32)).collect::<Result<Vec<u32>, _>>()?;
         let count = members.len();
         if number > 0 {
-            self.communicators.add(members).ok_or_else(|| format!("expected C{number} to have members, each once"))?;
+            self.communicators.add(members).ok_or_else(|| expected(format!("C{number} to have members, each once")))?;
         } else {
             // In whatever order: collective lines name tasks, not positions.
             let mut check = Communicators::world(header.tasks);
             if count as u64 != u64::from(header.tasks) || check.add(members).is_none() {
-                return Err(format!("expected C0 to have all {} tasks, each once, found {count} members", header.tasks));
+                return Err(found(format!("C0 to have all {} tasks, each once", header.tasks), format_args!("{count} members")));
             }
         }
         self.queues.push((VecDeque::new(), 0));
         Ok(())
     }
 
-    fn record(&mut self, line: &[u8], number: u64) -> Result<(), Refusal> {
+    fn record(&mut self, line: &[u8], number: u64) -> Result<(), TraceError> {
         let mut words = Words::new(line);
         let Some(first) = words.next() else { return Ok(()) };
         match first.strip_prefix(b"G") {
@@ -263,13 +236,13 @@ impl Reader {
         }
     }
 
-    fn message(&mut self, id: &[u8], mut words: Words<'_>, line: u64) -> Result<(), Refusal> {
+    fn message(&mut self, id: &[u8], mut words: Words<'_>, line: u64) -> Result<(), TraceError> {
         let id = lines::number(id, "a message ID or G and a collective ID", u64::MAX - 1)?;
-        let expected = self.next_message;
+        let next = self.next_message;
         // One mistake, not one per line that follows.
         self.next_message = self.next_message.max(id + 1);
-        if id != expected {
-            return Err(format!("expected message {expected} (IDs count up from 0), found {id}").into());
+        if id != next {
+            return Err(found(format!("message {next} (IDs count up from 0)"), id));
         }
         let max = self.recent.len() as u64 - 1;
         let source = words.number("the source task", max)? as u32;
@@ -277,12 +250,12 @@ impl Reader {
         let bytes = words.number("bytes", Bytes::MESSAGE_MAX.0)?;
         let (need, delay) = dependency(&mut words)?;
         if matches!(need, Need::Sent(other) | Need::Received(other) if other == id) {
-            return Err(format!("expected a dependency on another message than {id} itself").into());
+            return Err(expected(format!("a dependency on another message than {id} itself")));
         }
         self.offer(Held::Message(Message { line, id, source, destination, bytes, delay, need }))
     }
 
-    fn part(&mut self, id: &[u8], mut words: Words<'_>, line: u64) -> Result<(), Refusal> {
+    fn part(&mut self, id: &[u8], mut words: Words<'_>, line: u64) -> Result<(), TraceError> {
         let id = lines::number(id, "the ID of a collective behind G", u64::MAX - 1)?;
         let communicator = words.number("a communicator", (self.queues.len() as u64).saturating_sub(1))? as u32;
         let code = words.number("the operation", 7)? as u8;
@@ -291,17 +264,17 @@ impl Reader {
         let receive = words.number("bytes to receive", Bytes::MESSAGE_MAX.0)?;
         let (need, delay) = dependency(&mut words)?;
         if self.queues.is_empty() {
-            return Err(String::from("expected no collective in a trace without communicators").into());
+            return Err(expected("no collective in a trace without communicators"));
         }
         let Some(position) = self.communicators.position(communicator, task) else {
-            return Err(format!("expected a task of C{communicator}, found {task}").into());
+            return Err(found(format!("a task of C{communicator}"), task));
         };
         if need == Need::Part(id) {
-            return Err(format!("expected a dependency on another collective than G{id} itself").into());
+            return Err(expected(format!("a dependency on another collective than G{id} itself")));
         }
         if id >= self.next_collective {
             if id - self.next_collective > 1 << 20 {
-                return Err(format!("expected collective G{} or one soon after, found G{id}", self.next_collective).into());
+                return Err(found(format!("collective G{} or one soon after", self.next_collective), format_args!("G{id}")));
             }
             self.missing.extend(self.next_collective..id);
             self.next_collective = id + 1;
@@ -310,19 +283,17 @@ impl Reader {
             self.begin(id, communicator, code);
         }
         let Some(gathering) = self.collectives.get_mut(&id) else {
-            return Err(format!("expected no more parts of G{id}: all its tasks have theirs").into());
+            return Err(expected(format!("no more parts of G{id}: all its tasks have theirs")));
         };
         if (gathering.communicator, gathering.code) != (communicator, code) {
             let (other, before) = (gathering.communicator, gathering.code);
-            return Err(
-                format!("expected operation {before} on C{other} as in the other lines of G{id}, found {code} on C{communicator}").into()
-            );
+            let what = format!("operation {before} on C{other} as in the other lines of G{id}");
+            return Err(found(what, format_args!("{code} on C{communicator}")));
         }
         let last = self.last.entry((communicator, task)).or_default();
         if gathering.sequence <= *last {
-            return Err(
-                format!("expected each task once in G{id}, and the collectives of C{communicator} in the same order everywhere").into()
-            );
+            let what = format!("each task once in G{id}, and the collectives of C{communicator} in the same order everywhere");
+            return Err(expected(what));
         }
         *last = gathering.sequence;
         gathering.parts.push(Part { line, task, position, send, receive, delay, need });
@@ -338,17 +309,16 @@ impl Reader {
     }
 
     /// Takes up what can be taken up, and all that waited for it.
-    fn offer(&mut self, held: Held) -> Result<(), Refusal> {
+    fn offer(&mut self, held: Held) -> Result<(), TraceError> {
         let mut ready = VecDeque::from([held]);
         while let Some(held) = ready.pop_front() {
             let done = match held {
                 Held::Message(message) => match self.emit_message(message) {
                     Ok(done) => done,
-                    Err(Refusal::Text(text)) => {
-                        self.mistakes.push((message.line, text));
+                    Err(error) => {
+                        self.mistakes.push((message.line, error));
                         continue;
                     }
-                    Err(fatal) => return Err(fatal),
                 },
                 Held::Collective(id) => self.emit_collective(id)?,
             };
@@ -361,7 +331,7 @@ impl Reader {
     }
 
     /// `None` if it has to wait.
-    fn emit_message(&mut self, message: Message) -> Result<Option<Done>, Refusal> {
+    fn emit_message(&mut self, message: Message) -> Result<Option<Done>, TraceError> {
         let Message { id, source, destination, bytes, .. } = message;
         let after = match self.resolve(source, message.need)? {
             Ok(after) => after,
@@ -380,7 +350,7 @@ impl Reader {
     }
 
     /// The operation to wait for, or what has to come first.
-    fn resolve(&self, task: u32, need: Need) -> Result<Result<Option<Dependency>, Key>, Refusal> {
+    fn resolve(&self, task: u32, need: Need) -> Result<Result<Option<Dependency>, Key>, TraceError> {
         let operation = match need {
             Need::Nothing => return Ok(Ok(None)),
             Need::Sent(id) | Need::Received(id) => {
@@ -389,18 +359,13 @@ impl Reader {
                     Need::Sent(_) if entry.source == task => entry.send,
                     Need::Received(_) if entry.destination == task => entry.receive,
                     Need::Sent(_) => {
-                        return Err(format!(
-                            "expected task {task} to depend on a message that it sends; task {} sends message {id}",
-                            entry.source
-                        )
-                        .into());
+                        let what = format!("task {task} to depend on a message that it sends; task {} sends message {id}", entry.source);
+                        return Err(expected(what));
                     }
                     _ => {
-                        return Err(format!(
-                            "expected task {task} to depend on a message that it receives; task {} receives message {id}",
-                            entry.destination
-                        )
-                        .into());
+                        let receiver = entry.destination;
+                        let what = format!("task {task} to depend on a message that it receives; task {receiver} receives message {id}");
+                        return Err(expected(what));
                     }
                 }
             }
@@ -411,9 +376,8 @@ impl Reader {
                 match self.recent[task as usize].iter().rev().find(|(other, _)| *other == id) {
                     Some((_, operation)) => *operation,
                     None => {
-                        return Err(
-                            format!("expected task {task} to depend on one of its last {REMEMBERED} collectives, found G{id}").into()
-                        );
+                        let what = format!("task {task} to depend on one of its last {REMEMBERED} collectives");
+                        return Err(found(what, format_args!("G{id}")));
                     }
                 }
             }
@@ -421,7 +385,7 @@ impl Reader {
         Ok(Ok(Some(Dependency::done(operation))))
     }
 
-    fn emit_collective(&mut self, id: u64) -> Result<Option<Done>, Refusal> {
+    fn emit_collective(&mut self, id: u64) -> Result<Option<Done>, TraceError> {
         let Some(gathering) = self.collectives.get(&id) else { return Ok(None) };
         let communicator = gathering.communicator;
         let size = self.communicators.size(communicator).unwrap_or(0);
@@ -436,30 +400,28 @@ impl Reader {
                     self.waiting.entry(key).or_default().push(Held::Collective(id));
                     return Ok(None);
                 }
-                Err(Refusal::Text(text)) => {
-                    let line = part.line;
-                    self.mistakes.push((line, text));
+                Err(error) => {
+                    self.mistakes.push((part.line, error));
                     after.push(None);
                 }
-                Err(fatal) => return Err(fatal),
             }
         }
         self.queues[communicator as usize].0.pop_front();
         let Some(gathering) = self.collectives.remove(&id) else { return Ok(None) };
-        let call = call(id, &gathering, size).unwrap_or_else(|text| {
-            self.mistakes.push((gathering.parts[0].line, text));
+        let call = call(id, &gathering, size).unwrap_or_else(|error| {
+            self.mistakes.push((gathering.parts[0].line, error));
             CollectiveCall { operation: Collective::Barrier, communicator, root: 0, send: 0, receive: 0 }
         });
         let mut first = None;
         for (part, after) in gathering.parts.iter().zip(after) {
             let (send, receive) = volumes(call.operation, part, call.root, size, gathering.code).unwrap_or_else(|excess| {
-                self.mistakes.push((part.line, excess.to_string()));
+                self.mistakes.push((part.line, excess.into()));
                 (0, 0)
             });
             let call = CollectiveCall { send, receive, ..call };
             let said = meetings::Part { rank: part.task, operation: self.spool.operations(part.task), call };
             if let Some(contradiction) = Contradiction::between(*first.get_or_insert(said), said) {
-                self.mistakes.push((part.line, format!("G{id}: {contradiction}")));
+                self.mistakes.push((part.line, TraceError::from(Box::new(contradiction)).within(format!("G{id}"))));
             }
             let operation = Operation { delay: part.delay, ..Operation::new(Kind::Collective(call)) };
             let before = self.placed.get(&(communicator, part.task)).copied();
@@ -474,11 +436,10 @@ impl Reader {
             };
             let number = match self.spool.push(part.task, &operation, &after) {
                 Ok(number) => number,
-                Err(error @ TraceError::Excess { .. }) => {
-                    self.mistakes.push((part.line, error.to_string()));
+                Err(error) => {
+                    self.mistakes.push((part.line, error));
                     continue;
                 }
-                Err(error) => return Err(error.into()),
             };
             self.placed.insert((communicator, part.task), number);
             let recent = &mut self.recent[part.task as usize];
@@ -492,16 +453,16 @@ impl Reader {
         Ok(Some(Done { key: Key::Collective(id), next }))
     }
 
-    /// What does not add up at the end: line and message.
-    fn leftovers(&self, header: &Header) -> Vec<(u64, String)> {
-        let mut found = Vec::new();
+    /// What does not add up at the end, by lines.
+    fn leftovers(&self, header: &Header) -> Vec<(u64, TraceError)> {
+        let mut mistakes = Vec::new();
         // Sorted below.
         #[allow(clippy::iter_over_hash_type)]
         for gathering in self.collectives.values() {
             let size = self.communicators.size(gathering.communicator).unwrap_or(0);
             let (count, first) = (gathering.parts.len(), gathering.parts[0].line);
             if (count as u64) < u64::from(size) {
-                found.push((first, format!("expected a line of each of the {size} tasks of C{}, found {count}", gathering.communicator)));
+                mistakes.push((first, found(format!("a line of each of the {size} tasks of C{}", gathering.communicator), count)));
             }
         }
         for (key, held) in self.waiting.iter().flat_map(|(key, held)| held.iter().map(move |held| (key, held))) {
@@ -517,9 +478,9 @@ impl Reader {
                 Key::Message(id) => *id < self.next_message,
                 Key::Collective(id) => self.collectives.contains_key(id),
             };
-            found.push(match there {
-                false => (line, format!("expected a dependency on a record of this file; {name} is not in it")),
-                true => (line, format!("expected dependencies without a circle; {name} never gets its turn")),
+            mistakes.push(match there {
+                false => (line, expected(format!("a dependency on a record of this file; {name} is not in it"))),
+                true => (line, expected(format!("dependencies without a circle; {name} never gets its turn"))),
             });
         }
         let counts = [
@@ -529,11 +490,11 @@ impl Reader {
         ];
         for (what, promised, counted) in counts {
             if promised != counted {
-                found.push((1, format!("expected {promised} {what} as the header says, found {counted}")));
+                mistakes.push((1, found(format!("{promised} {what} as the header says"), counted)));
             }
         }
-        found.sort();
-        found
+        mistakes.sort_by_cached_key(|(line, error)| (*line, error.to_string()));
+        mistakes
     }
 }
 
@@ -545,7 +506,7 @@ struct Done {
 }
 
 /// Dep, time, IDdep, and the end of the line.
-fn dependency(words: &mut Words<'_>) -> Result<(Need, SimTime), String> {
+fn dependency(words: &mut Words<'_>) -> Result<(Need, SimTime), TraceError> {
     // The bit above the kind marks a message as IDdep in newer traces; for kinds 1 and 2 it says nothing new.
     let kind = words.number("Dep, 0 to 3 (plus 4)", 7)? & 3;
     let delay = words.time("a time in ns", PS_PER_NS)?;
@@ -553,11 +514,11 @@ fn dependency(words: &mut Words<'_>) -> Result<(Need, SimTime), String> {
     words.end()?;
     let need = match kind {
         0 if other == b"-1" => Need::Nothing,
-        0 => return Err(format!("expected IDdep -1 for Dep 0, found {}", show(other))),
+        0 => return Err(found("IDdep -1 for Dep 0", show(other))),
         1 => Need::Sent(lines::number(other, "the ID of a message", u64::MAX - 1)?),
         2 => Need::Received(lines::number(other, "the ID of a message", u64::MAX - 1)?),
         _ => {
-            let id = other.strip_prefix(b"G").ok_or_else(|| format!("expected G and the ID of a collective, found {}", show(other)))?;
+            let id = other.strip_prefix(b"G").ok_or_else(|| found("G and the ID of a collective", show(other)))?;
             Need::Part(lines::number(id, "the ID of a collective behind G", u64::MAX - 1)?)
         }
     };
@@ -566,14 +527,14 @@ fn dependency(words: &mut Words<'_>) -> Result<(Need, SimTime), String> {
 
 /// Which collective the lines of one ID are. VEF names no root: it is the one whose sizes differ (with size 0: the
 /// first).
-fn call(id: u64, gathering: &Gathering, size: u32) -> Result<CollectiveCall, String> {
+fn call(id: u64, gathering: &Gathering, size: u32) -> Result<CollectiveCall, TraceError> {
     let parts = &gathering.parts;
     let n = u64::from(size);
     let single = |is_root: &dyn Fn(&Part) -> bool| {
         let mut roots = parts.iter().filter(|part| is_root(part));
         match (roots.next(), roots.next()) {
             (root, None) => Ok(root.map_or(0, |part| part.position)),
-            (_, Some(_)) => Err(format!("expected sizes that leave one root for G{id}, found several")),
+            (_, Some(_)) => Err(found(format!("sizes that leave one root for G{id}"), "several")),
         }
     };
     let all = |same: &dyn Fn(&Part) -> bool| parts.iter().all(same);
@@ -606,10 +567,7 @@ fn call(id: u64, gathering: &Gathering, size: u32) -> Result<CollectiveCall, Str
         6 => (Collective::Barrier, 0),
         _ => {
             if let Some(part) = parts.iter().find(|part| part.receive > 1) {
-                return Err(format!(
-                    "expected 0 (the same for all) or 1 (a total) behind the bytes of an all-to-all, found {}",
-                    part.receive
-                ));
+                return Err(found("0 (the same for all) or 1 (a total) behind the bytes of an all-to-all", part.receive));
             }
             let even = all(&|part| part.send == first.send && part.receive == 0);
             (if even { Collective::Alltoall } else { Collective::Alltoallv }, 0)
