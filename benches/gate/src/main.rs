@@ -13,7 +13,7 @@ use narrows_output::{print, say};
 use narrows_portals::{MatchEntry, ProcessId};
 use narrows_replay::collectives::ByRules;
 use narrows_replay::graph::{Graph, NoCollectives};
-use narrows_replay::machine::{Part, Replay};
+use narrows_replay::machine::{PlacedTrace, Replay};
 use narrows_replay::port::Costs;
 use narrows_replay::{loggp, mapping};
 use narrows_sim::Hardware;
@@ -78,7 +78,7 @@ fn replay(size: u32) -> u64 {
     let linear = "linear".parse().expect("a mapping");
     let nodes = mapping::nodes(&linear, &machine, (&topology, &all), None, &[RANKS]).expect("a node for each rank");
     let layout = mapping::layout((&topology, &all), &nodes[0]);
-    let part = Part {
+    let part = PlacedTrace {
         name: "gate".to_owned(),
         program: Box::new(generated(Pattern::AllreduceLoop, RANKS, size)),
         collectives: Box::new(ByRules::new(Rules::parse(OPEN_MPI).expect("rules of ours"), Some(layout))),

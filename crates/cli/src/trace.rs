@@ -10,7 +10,7 @@ use narrows_replay::expand::Expanded;
 use narrows_results::{Column, Progress, Table};
 use narrows_trace::lines::{Complain, strict};
 use narrows_trace::{Anonymous, Format, Kind, Location, Metered, Mistake, Program, ReadOptions, Scaled, Trace, TraceError, ideal};
-use narrows_units::{SimTime, show};
+use narrows_units::{Bytes, SimTime, show};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -263,7 +263,7 @@ fn info(path: &Path, options: ReadOptions, form: Form) -> Result<(), Failure> {
             contents.work += u128::from(operation.delay.0);
             match operation.kind {
                 Kind::Compute { duration } => contents.work += u128::from(duration.0),
-                Kind::Send { bytes, .. } => {
+                Kind::Send { bytes: Bytes(bytes), .. } => {
                     contents.messages += 1;
                     contents.bytes += u128::from(bytes);
                 }

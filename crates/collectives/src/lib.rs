@@ -20,8 +20,9 @@
 //!
 //! ```
 //! use narrows_collectives::{Action, Algorithm, Operation, Schedule, proof};
+//! use narrows_units::Bytes;
 //! // 4 ranks, 1 MiB, rank 0 is the root.
-//! let schedule = Schedule::new(Operation::Broadcast, Algorithm::Binomial, 4, 0, 1 << 20).unwrap();
+//! let schedule = Schedule::new(Operation::Broadcast, Algorithm::Binomial, 4, 0, Bytes(1 << 20)).unwrap();
 //! let mut actions = Vec::new();
 //! schedule.round(3, 0, &mut actions);
 //! assert!(matches!(actions[..], [Action::Receive { from: 2, .. }]));
@@ -175,14 +176,15 @@ impl Schedule {
     /// # Errors
     /// When the algorithm does not do this operation, or not on so many ranks; when the root is not there; when the
     /// blocks of all ranks are more than [`Bytes::MESSAGE_MAX`].
-    pub fn new(operation: Operation, algorithm: Algorithm, ranks: u32, root: u32, bytes: u64) -> Result<Schedule, ScheduleError> {
+    pub fn new(operation: Operation, algorithm: Algorithm, ranks: u32, root: u32, bytes: Bytes) -> Result<Schedule, ScheduleError> {
         algorithm.check(operation, ranks)?;
         if root >= ranks {
             return Err(ScheduleError::Root { root, ranks });
         }
         if matches!(operation, Operation::Gather | Operation::Scatter | Operation::Allgather | Operation::Alltoall) {
-            Bytes(bytes).checked_mul(u64::from(ranks)).map_err(|excess| ScheduleError::Size { ranks, bytes, excess })?;
+            bytes.checked_mul(u64::from(ranks)).map_err(|excess| ScheduleError::Size { ranks, bytes: bytes.0, excess })?;
         }
+        let Bytes(bytes) = bytes;
         let split = Lengths::Split { each: bytes / u64::from(ranks), remainder: (bytes % u64::from(ranks)) as u32 };
         let (blocks, lengths) = match (operation, algorithm) {
             (Operation::Barrier, _) => (1, Lengths::Uniform(0)),
@@ -214,7 +216,7 @@ impl Schedule {
     /// # Panics
     /// When the operation has no block per rank.
     #[must_use]
-    pub fn total(mut self, total: u64) -> Schedule {
+    pub fn total(mut self, Bytes(total): Bytes) -> Schedule {
         assert_eq!(self.blocks, self.ranks, "{:?} by {:?} has no block per rank", self.operation, self.algorithm);
         let ranks = u64::from(self.ranks);
         self.lengths = Lengths::Split { each: total / ranks, remainder: (total % ranks) as u32 };
@@ -223,7 +225,7 @@ impl Schedule {
 
     /// Broadcasts and reductions over trees: in segments of so many bytes, 0 for one piece. Others stay as they are.
     #[must_use]
-    pub fn segmented(mut self, segment: u64) -> Schedule {
+    pub fn segmented(mut self, Bytes(segment): Bytes) -> Schedule {
         if let (1, Lengths::Uniform(total)) = (self.blocks, self.lengths)
             && segment > 0
             && total > segment
@@ -325,8 +327,8 @@ impl Schedule {
     }
 
     /// Bytes of a piece.
-    pub fn bytes(&self, piece: Piece) -> u64 {
-        match piece.blocks {
+    pub fn bytes(&self, piece: Piece) -> Bytes {
+        Bytes(match piece.blocks {
             Blocks::Run { first, count } => self.run_bytes(first, count),
             Blocks::Down { first, count } => self.run_bytes((first + self.blocks - (count - 1) % self.blocks) % self.blocks, count),
             Blocks::Bit { bit } => match self.lengths {
@@ -336,7 +338,7 @@ impl Schedule {
                     (0..self.blocks).filter(|index| index >> bit & 1 == 1).map(|index| self.run_bytes(index, 1)).sum()
                 }
             },
-        }
+        })
     }
 
     fn all(&self, area: Area) -> Piece {
@@ -407,17 +409,17 @@ mod tests {
 
     #[test]
     fn pieces_add_up_to_the_whole() {
-        let schedule = Schedule::new(Operation::Allreduce, Algorithm::Ring, 7, 0, 100).unwrap();
-        let one = |index| schedule.bytes(Piece::one(Area::Input, index));
+        let schedule = Schedule::new(Operation::Allreduce, Algorithm::Ring, 7, 0, Bytes(100)).unwrap();
+        let one = |index| schedule.bytes(Piece::one(Area::Input, index)).0;
         assert_eq!((0..7).map(one).collect::<Vec<_>>(), [15, 15, 14, 14, 14, 14, 14]);
-        assert_eq!(schedule.bytes(Piece::run(Area::Input, 5, 4)), 14 + 14 + 15 + 15);
-        let down = |first, count| schedule.bytes(Piece { area: Area::Input, blocks: Blocks::Down { first, count } });
+        assert_eq!(schedule.bytes(Piece::run(Area::Input, 5, 4)).0, 14 + 14 + 15 + 15);
+        let down = |first, count| schedule.bytes(Piece { area: Area::Input, blocks: Blocks::Down { first, count } }).0;
         assert_eq!(down(1, 3), 15 + 15 + 14);
         assert_eq!(down(6, 7), 100);
-        let segments = Schedule::new(Operation::Broadcast, Algorithm::Chain, 3, 0, 2500).unwrap().segmented(1000);
+        let segments = Schedule::new(Operation::Broadcast, Algorithm::Chain, 3, 0, Bytes(2500)).unwrap().segmented(Bytes(1000));
         assert_eq!(
             (segments.blocks(), segments.bytes(Piece::one(Area::Input, 2)), segments.bytes(Piece::run(Area::Input, 0, 3))),
-            (3, 500, 2500)
+            (3, Bytes(500), Bytes(2500))
         );
     }
 }

@@ -92,7 +92,7 @@ pub fn run(schedule: &Schedule) -> Result<Moved, ProofError> {
                         return wrong(format!("rank {rank} sends block {hole} of {piece:?} to {to}, but has no data there"));
                     }
                     moved.messages += 1;
-                    moved.bytes += schedule.bytes(piece);
+                    moved.bytes += schedule.bytes(piece).0;
                     channels.entry((rank, to)).or_default().push_back(content);
                     states[rank as usize].open += 1;
                     touched.push((rank, to));

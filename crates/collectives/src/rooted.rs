@@ -3,12 +3,12 @@
 //! Broadcast and reduce go in segments: while a rank passes one on, it receives the next. The tree of a gather or
 //! scatter is flat or binomial; the blocks of a subtree travel together.
 
-use crate::tree::Place;
+use crate::tree::TreePosition;
 use crate::{Action, Area, Lengths, Operation, Piece, Schedule};
 
 impl Schedule {
-    fn place(&self, rank: u32) -> Place<'_> {
-        Place::new(&self.tree, rank, self.root, self.ranks)
+    fn place(&self, rank: u32) -> TreePosition<'_> {
+        TreePosition::new(&self.tree, rank, self.root, self.ranks)
     }
 
     /// Segments that travel one after the other.
@@ -47,7 +47,7 @@ impl Schedule {
 
     /// The root: one segment to all children, or to one, per round. Others: the first segment, then what they have to
     /// their children while the next one comes.
-    fn broadcast_round(&self, place: &Place<'_>, round: u32, actions: &mut Vec<Action>) {
+    fn broadcast_round(&self, place: &TreePosition<'_>, round: u32, actions: &mut Vec<Action>) {
         let receive = |index| Action::Receive { from: place.parent(), piece: self.segment(index), combine: false };
         let children = place.children();
         if children == 0 {
@@ -72,7 +72,7 @@ impl Schedule {
     }
 
     /// All children's parts of one segment, while the segment before goes to the parent.
-    fn reduce_round(&self, place: &Place<'_>, round: u32, actions: &mut Vec<Action>) {
+    fn reduce_round(&self, place: &TreePosition<'_>, round: u32, actions: &mut Vec<Action>) {
         let children = place.children();
         if children > 0 && round < self.segments() {
             // The last child in the order of a broadcast has the fewest ranks behind it and is the first to be ready.
@@ -85,7 +85,7 @@ impl Schedule {
         }
     }
 
-    fn scatter_round(&self, place: &Place<'_>, rank: u32, round: u32, actions: &mut Vec<Action>) {
+    fn scatter_round(&self, place: &TreePosition<'_>, rank: u32, round: u32, actions: &mut Vec<Action>) {
         let subtree = |rank| {
             let (first, count) = place.span(rank);
             Piece::run(Area::Input, first, count)
@@ -100,7 +100,7 @@ impl Schedule {
         }
     }
 
-    fn gather_round(&self, place: &Place<'_>, rank: u32, round: u32, actions: &mut Vec<Action>) {
+    fn gather_round(&self, place: &TreePosition<'_>, rank: u32, round: u32, actions: &mut Vec<Action>) {
         let subtree = |rank| {
             let (first, count) = place.span(rank);
             Piece::run(Area::Input, first, count)

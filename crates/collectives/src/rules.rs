@@ -16,6 +16,7 @@
 //!   in bytes, how many exchanges a linear all-to-all has open at once, or the ranks of a group (hierarchical).
 
 use crate::{Algorithm, Operation, Schedule, ScheduleError};
+use narrows_units::Bytes;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -38,14 +39,14 @@ impl Choice {
     ///
     /// # Errors
     /// See [`ScheduleError`].
-    pub fn schedule(self, operation: Operation, ranks: u32, root: u32, bytes: u64) -> Result<Schedule, ScheduleError> {
+    pub fn schedule(self, operation: Operation, ranks: u32, root: u32, bytes: Bytes) -> Result<Schedule, ScheduleError> {
         let schedule = Schedule::new(operation, self.algorithm, ranks, root, bytes)?;
         Ok(if self.algorithm == Algorithm::Hierarchical {
             schedule.grouped(u32::try_from(self.parameter).unwrap_or(0))
         } else if operation == Operation::Alltoall {
             schedule.batched(u32::try_from(self.parameter).unwrap_or(u32::MAX))
         } else {
-            schedule.segmented(self.parameter)
+            schedule.segmented(Bytes(self.parameter))
         })
     }
 }
@@ -118,16 +119,17 @@ impl Rules {
 
     /// How `operation` is done among `ranks`; `bytes` as in [`Schedule::new`]. Without a rule: the algorithm that comes
     /// first in [`Algorithm::ALL`].
-    pub fn choose(&self, operation: Operation, ranks: u32, bytes: u64) -> Choice {
+    pub fn choose(&self, operation: Operation, ranks: u32, bytes: Bytes) -> Choice {
         self.choose_among(|_| true, operation, ranks, bytes)
     }
 
     /// The same, but for choices of `but`: as if they were not there.
-    pub fn choose_but(&self, but: Algorithm, operation: Operation, ranks: u32, bytes: u64) -> Choice {
+    pub fn choose_but(&self, but: Algorithm, operation: Operation, ranks: u32, bytes: Bytes) -> Choice {
         self.choose_among(|algorithm| algorithm != but, operation, ranks, bytes)
     }
 
-    fn choose_among(&self, wanted: impl Fn(Algorithm) -> bool, operation: Operation, ranks: u32, bytes: u64) -> Choice {
+    fn choose_among(&self, wanted: impl Fn(Algorithm) -> bool, operation: Operation, ranks: u32, bytes: Bytes) -> Choice {
+        let Bytes(bytes) = bytes;
         let rules = self.rules.get(&operation).map_or(&[][..], Vec::as_slice);
         let possible = |choice: &Choice| wanted(choice.algorithm) && choice.algorithm.check(operation, ranks).is_ok();
         for rule in rules.iter().filter(|rule| ranks < rule.ranks && !(rule.odd && ranks.is_power_of_two())) {
@@ -210,7 +212,7 @@ mod tests {
     use super::*;
 
     fn name(rules: &Rules, operation: Operation, ranks: u32, bytes: u64) -> &'static str {
-        rules.choose(operation, ranks, bytes).algorithm.name()
+        rules.choose(operation, ranks, Bytes(bytes)).algorithm.name()
     }
 
     #[test]
@@ -221,8 +223,8 @@ mod tests {
                 assert!(rules.rules.contains_key(&operation), "{operation}");
                 for ranks in (1..200).chain([256, 511, 512, 1000, 4096, 32_768]) {
                     for bytes in (0..30).map(|shift| 1 << shift).chain([0]) {
-                        let choice = rules.choose(operation, ranks, bytes);
-                        assert!(choice.schedule(operation, ranks, 0, bytes).is_ok(), "{operation} {ranks} {bytes}");
+                        let choice = rules.choose(operation, ranks, Bytes(bytes));
+                        assert!(choice.schedule(operation, ranks, 0, Bytes(bytes)).is_ok(), "{operation} {ranks} {bytes}");
                     }
                 }
             }
@@ -244,13 +246,13 @@ mod tests {
         assert_eq!(name(&mpich, Operation::Allgather, 16, 8), "recursive-doubling");
         assert_eq!(name(&mpich, Operation::Allgather, 12, 8), "bruck");
         assert_eq!(name(&mpich, Operation::Allgather, 12, 10_000), "ring");
-        assert_eq!(mpich.choose(Operation::Alltoall, 64, 1000), Choice { algorithm: Algorithm::Linear, parameter: 32 });
+        assert_eq!(mpich.choose(Operation::Alltoall, 64, Bytes(1000)), Choice { algorithm: Algorithm::Linear, parameter: 32 });
     }
 
     #[test]
     fn earlier_rules_come_first() {
         let rules = Rules::parse(&format!("bcast *: chain/4096 <100000, binary\n{MPICH}")).unwrap();
-        assert_eq!(rules.choose(Operation::Broadcast, 64, 50_000), Choice { algorithm: Algorithm::Chain, parameter: 4096 });
+        assert_eq!(rules.choose(Operation::Broadcast, 64, Bytes(50_000)), Choice { algorithm: Algorithm::Chain, parameter: 4096 });
         assert_eq!(name(&rules, Operation::Scan, 64, 1), "recursive-doubling");
     }
 

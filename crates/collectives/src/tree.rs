@@ -75,17 +75,17 @@ pub(crate) fn binomial_span(v: u32, ranks: u32) -> u32 {
     if v == 0 { ranks } else { (v & v.wrapping_neg()).min(ranks - v) }
 }
 
-/// A place in a tree: all ranks as they are in the communicator.
-pub(crate) struct Place<'a> {
+/// A rank in a tree: all ranks as they are in the communicator.
+pub(crate) struct TreePosition<'a> {
     tree: &'a Tree,
     rank: u32,
     root: u32,
     ranks: u32,
 }
 
-impl<'a> Place<'a> {
+impl<'a> TreePosition<'a> {
     pub(crate) fn new(tree: &'a Tree, rank: u32, root: u32, ranks: u32) -> Self {
-        Place { tree, rank, root, ranks }
+        TreePosition { tree, rank, root, ranks }
     }
 
     fn number(&self) -> u32 {

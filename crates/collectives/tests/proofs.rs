@@ -5,9 +5,10 @@
 use narrows_collectives::locality::{Places, glf, llf};
 use narrows_collectives::proof::{self, Moved};
 use narrows_collectives::{Action, Algorithm, Operation, Schedule};
+use narrows_units::Bytes;
 
 fn schedule(operation: Operation, algorithm: Algorithm, ranks: u32, root: u32, bytes: u64) -> Schedule {
-    Schedule::new(operation, algorithm, ranks, root, bytes).unwrap()
+    Schedule::new(operation, algorithm, ranks, root, Bytes(bytes)).unwrap()
 }
 
 fn prove(schedule: &Schedule) -> Moved {
@@ -51,7 +52,7 @@ fn segments_and_serial_sends_change_nothing() {
             for ranks in [1, 2, 3, 7, 8, 21] {
                 for segment in [0, 1, 64, 999, 1000, 1001] {
                     for serial in [false, true] {
-                        let one = schedule(operation, algorithm, ranks, ranks / 3, 1000).segmented(segment).serial(serial);
+                        let one = schedule(operation, algorithm, ranks, ranks / 3, 1000).segmented(Bytes(segment)).serial(serial);
                         let whole = schedule(operation, algorithm, ranks, ranks / 3, 1000);
                         assert_eq!(prove(&one).bytes, prove(&whole).bytes, "{operation} {algorithm} {ranks} {segment}");
                     }
@@ -81,7 +82,7 @@ fn groups_of_a_hierarchical_allreduce() {
                 outside += actions
                     .iter()
                     .filter_map(|action| match *action {
-                        Action::Send { to, piece } if u64::from(to) / group != u64::from(rank) / group => Some(one.bytes(piece)),
+                        Action::Send { to, piece } if u64::from(to) / group != u64::from(rank) / group => Some(one.bytes(piece).0),
                         _ => None,
                     })
                     .sum::<u64>();
@@ -179,7 +180,7 @@ fn copied_broadcasts_reach_everybody() {
             let expected: Vec<u32> = (0..ranks.div_ceil(ppn)).filter(|&node| node != nodes[root as usize]).collect();
             assert_eq!(others, expected, "every other node once");
             assert!(one.copied().is_sorted());
-            for schedule in [one.clone().segmented(300), one] {
+            for schedule in [one.clone().segmented(Bytes(300)), one] {
                 assert_eq!(prove(&schedule).bytes, 1000 * u64::from(ranks - 1));
             }
         }
@@ -213,10 +214,10 @@ fn messages_and_bytes_are_those_of_the_textbook() {
 
 #[test]
 fn wrong_requests_are_refused_with_what_would_do() {
-    let error = Schedule::new(Operation::Scan, Algorithm::Ring, 4, 0, 1).unwrap_err().to_string();
+    let error = Schedule::new(Operation::Scan, Algorithm::Ring, 4, 0, Bytes(1)).unwrap_err().to_string();
     assert_eq!(error, "ring does no scan; what does: linear, recursive-doubling");
-    let error = Schedule::new(Operation::Reduce, Algorithm::Binomial, 4, 4, 1).unwrap_err().to_string();
+    let error = Schedule::new(Operation::Reduce, Algorithm::Binomial, 4, 4, Bytes(1)).unwrap_err().to_string();
     assert_eq!(error, "the root is rank 4, but there are 4 ranks");
-    assert!(Schedule::new(Operation::Allgather, Algorithm::RecursiveDoubling, 6, 0, 1).is_err());
+    assert!(Schedule::new(Operation::Allgather, Algorithm::RecursiveDoubling, 6, 0, Bytes(1)).is_err());
     assert!("bcst".parse::<Operation>().unwrap_err().to_string().contains("known: bcast, reduce"));
 }

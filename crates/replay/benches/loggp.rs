@@ -7,6 +7,7 @@
 use narrows_replay::graph::{Graph, NoCollectives};
 use narrows_replay::loggp::{self, Parameters};
 use narrows_trace::{Communicators, Dependency, Kind, Operation, Order, Program, TraceError};
+use narrows_units::Bytes;
 use std::time::Instant;
 
 /// In round k every rank sends to the one 2^k further on and receives from the one 2^k before; a round starts when its
@@ -44,8 +45,8 @@ impl Program for Dissemination {
             after.extend([Dependency::done(round - 2), Dependency::done(round - 1)]);
         }
         let kind = match number % 2 {
-            0 => Kind::Send { to: (rank + hop) % self.ranks, bytes: 1, tag: hop },
-            _ => Kind::Receive { from: Some((rank + self.ranks - hop) % self.ranks), bytes: 1, tag: Some(hop) },
+            0 => Kind::Send { to: (rank + hop) % self.ranks, bytes: Bytes(1), tag: hop },
+            _ => Kind::Receive { from: Some((rank + self.ranks - hop) % self.ranks), bytes: Bytes(1), tag: Some(hop) },
         };
         Ok(Some(Operation::new(kind)))
     }

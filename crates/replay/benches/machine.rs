@@ -8,7 +8,7 @@ use narrows_collectives::rules::{OPEN_MPI, Rules};
 use narrows_machine::{Machine, Overrides};
 use narrows_message::Rails;
 use narrows_replay::collectives::ByRules;
-use narrows_replay::machine::{Part, Replay};
+use narrows_replay::machine::{PlacedTrace, Replay};
 use narrows_replay::mapping;
 use narrows_replay::port::Costs;
 use narrows_sim::Hardware;
@@ -47,7 +47,7 @@ fn run(case: &Case, threads: usize) {
     let nodes = mapping::nodes(&"linear".parse().unwrap(), &machine, (&topology, &all), None, &[ranks]).unwrap();
     let processes = mapping::processes(&nodes).swap_remove(0);
     let layout = mapping::layout((&topology, &all), &nodes[0]);
-    let part = Part {
+    let part = PlacedTrace {
         name: case.name.to_owned(),
         program: Box::new(program),
         collectives: Box::new(ByRules::new(Rules::parse(OPEN_MPI).unwrap(), Some(layout))),

@@ -6,6 +6,7 @@ use narrows_collectives::rules::Rules;
 use narrows_collectives::{Algorithm, CustomTree, Operation, Schedule, ScheduleError};
 use narrows_portals::offload;
 use narrows_trace::{Collective, CollectiveCall, Communicators};
+use narrows_units::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -108,10 +109,10 @@ impl Collectives for ByRules {
     fn schedule(&mut self, call: &CollectiveCall, communicators: &Communicators) -> Result<Schedule, ScheduleError> {
         let ranks = communicators.size(call.communicator).unwrap_or(0);
         let (send, receive, root) = (call.send, call.receive, call.root);
-        let part = |bytes: u64| bytes / u64::from(ranks.max(1));
-        let linear = |operation, bytes: u64| Schedule::new(operation, Algorithm::Linear, ranks, root, bytes);
+        let part = |Bytes(bytes)| Bytes(bytes / u64::from(ranks.max(1)));
+        let linear = |operation, bytes| Schedule::new(operation, Algorithm::Linear, ranks, root, bytes);
         let (operation, bytes) = match call.operation {
-            Collective::Barrier => (Operation::Barrier, 0),
+            Collective::Barrier => (Operation::Barrier, Bytes(0)),
             Collective::Broadcast => (Operation::Broadcast, send.max(receive)),
             Collective::Reduce => (Operation::Reduce, send.max(receive)),
             Collective::Allreduce => (Operation::Allreduce, send),
@@ -119,18 +120,18 @@ impl Collectives for ByRules {
             Collective::Gatherv => return linear(Operation::Gather, send),
             Collective::Scatter => (Operation::Scatter, receive),
             // Only the root's lengths count; all others have sent nothing.
-            Collective::Scatterv => return linear(Operation::Scatter, 0).map(|schedule| schedule.total(send)),
+            Collective::Scatterv => return linear(Operation::Scatter, Bytes(0)).map(|schedule| schedule.total(send)),
             Collective::Allgather => (Operation::Allgather, send),
             Collective::Allgatherv => (Operation::Allgather, part(receive)),
             Collective::Alltoall => (Operation::Alltoall, part(send)),
-            Collective::Alltoallv => (Operation::Alltoall, u64::MAX / u64::from(ranks.max(1))),
+            Collective::Alltoallv => (Operation::Alltoall, part(Bytes(u64::MAX))),
             Collective::ReduceScatterBlock | Collective::ReduceScatter => (Operation::ReduceScatter, send),
             // An exclusive scan has the messages of an inclusive one.
             Collective::Scan | Collective::Exscan => (Operation::Scan, send),
         };
         let mut choice = self.rules.choose(operation, ranks, bytes);
         if choice.algorithm == Algorithm::ExanetAccelerator {
-            match self.reducing(call.communicator, communicators).filter(|_| bytes > 0) {
+            match self.reducing(call.communicator, communicators).filter(|_| bytes > Bytes(0)) {
                 Some((nodes, board)) => return Ok(choice.schedule(operation, ranks, root, bytes)?.offload(nodes, board)),
                 None => choice = self.rules.choose_but(Algorithm::ExanetAccelerator, operation, ranks, bytes),
             }
@@ -145,7 +146,7 @@ impl Collectives for ByRules {
             }
             _ => None,
         };
-        let schedule = choice.schedule(operation, ranks, root, if call.operation == Collective::Alltoallv { 0 } else { bytes })?;
+        let schedule = choice.schedule(operation, ranks, root, if call.operation == Collective::Alltoallv { Bytes(0) } else { bytes })?;
         match (tree, call.operation) {
             (Some(tree), _) => schedule.over(tree),
             (None, Collective::Alltoallv) => Ok(schedule.total(send)),

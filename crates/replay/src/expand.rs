@@ -3,7 +3,7 @@
 use crate::graph::Collectives;
 use narrows_collectives::Action;
 use narrows_trace::{
-    Collective, CollectiveCall, Communicators, Dependency, Event, Kind, Meetings, Operation, Order, Part, Program, TraceError,
+    Collective, CollectiveCall, CollectivePart, Communicators, Dependency, Event, Kind, Meetings, Operation, Order, Program, TraceError,
 };
 use narrows_units::SimTime;
 use std::collections::VecDeque;
@@ -49,7 +49,7 @@ impl<P: Program> Expanded<P> {
         let member = |position| self.communicators.member(call.communicator, position);
         let position = self.communicators.position(call.communicator, rank).ok_or_else(|| failed(String::from("not a member")))?;
         let size = self.communicators.size(call.communicator).unwrap_or(0);
-        let part = Part { rank, operation: self.ranks[rank as usize].numbers.len() as u64, call: *call };
+        let part = CollectivePart { rank, operation: self.ranks[rank as usize].numbers.len() as u64, call: *call };
         self.meetings.join(part, size).map_err(Box::new)?;
         let schedule = self.collectives.schedule(call, &self.communicators).map_err(|error| failed(error.to_string()))?;
         let tag = TAG | call.communicator & (TAG - 1);

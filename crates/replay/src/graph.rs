@@ -4,8 +4,8 @@
 
 use crate::error::{Problem, ReplayError};
 use narrows_collectives::{Action, Schedule, ScheduleError};
-use narrows_trace::{CollectiveCall, Communicators, Dependency, Event, Kind, Meetings, Part, Program};
-use narrows_units::SimTime;
+use narrows_trace::{CollectiveCall, CollectivePart, Communicators, Dependency, Event, Kind, Meetings, Program};
+use narrows_units::{Bytes, SimTime};
 
 /// No operation.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -157,14 +157,16 @@ impl Graph {
                 };
                 match operation.kind {
                     Kind::Compute { duration } => (op.what, op.amount) = (What::Compute, scaled(duration)?.as_ps()),
-                    Kind::Send { to, bytes, tag } => (op.what, op.amount, op.peer, op.tag) = (What::Send, bytes, peer(to)?, tag),
-                    Kind::Receive { from, bytes, tag } => {
+                    Kind::Send { to, bytes: Bytes(bytes), tag } => {
+                        (op.what, op.amount, op.peer, op.tag) = (What::Send, bytes, peer(to)?, tag)
+                    }
+                    Kind::Receive { from, bytes: Bytes(bytes), tag } => {
                         let from = from.map_or(Ok(ANY), peer)?;
                         (op.what, op.amount, op.peer, op.tag) = (What::Receive, bytes, from, tag.unwrap_or(ANY));
                     }
                     Kind::Collective(call) => {
                         let size = communicators.size(call.communicator).unwrap_or(0);
-                        meetings.join(Part { rank, operation: number, call }, size)?;
+                        meetings.join(CollectivePart { rank, operation: number, call }, size)?;
                     }
                 }
                 let node = self.push(op)?;
@@ -220,7 +222,7 @@ impl Graph {
                     Action::Local { .. } => continue,
                 };
                 let peer = base + communicators.member(call.communicator, other).ok_or_else(no_member)?;
-                let node = self.push(Op { what, peer, amount: schedule.bytes(piece), ..template })?;
+                let node = self.push(Op { what, peer, amount: schedule.bytes(piece).0, ..template })?;
                 reader.edges.push((before, node));
             }
             let end = self.ops.len() as u32;

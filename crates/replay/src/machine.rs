@@ -34,7 +34,7 @@ use narrows_nic::{Directory, Process};
 use narrows_portals::{Command, Event as NicEvent, Notice, ProcessId, ReplyCode};
 use narrows_sim::{Background, CopyNotice, Hardware, Processes, Requests, Setup, World};
 use narrows_timeline::{Call, NONE, Timeline};
-use narrows_trace::{Communicators, Dependency, Event, Kind, Meetings, Operation, Order, Part as TracePart, Program};
+use narrows_trace::{CollectivePart, Communicators, Dependency, Event, Kind, Meetings, Operation, Order, Program};
 use narrows_units::{Bytes, Excess, NodeId, Rail, SimTime};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -45,7 +45,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Operations of a rank that wait at most, for programs in causal order. Our own choice: see docs/replay.md.
 const CAUSAL_WINDOW: usize = 64;
 /// Room of the receives of collectives: longer than any message. All members agree on the sizes.
-const ROOM: u64 = Bytes::MESSAGE_MAX.0;
+const ROOM: Bytes = Bytes::MESSAGE_MAX;
 /// Tags of collectives have this bit; the communicator stands in the bits below.
 const COLLECTIVE_TAG: u64 = 1 << 59;
 /// Completions of the messages of a collective carry this bit in their context.
@@ -57,7 +57,7 @@ pub const EPOCH: SimTime = SimTime::from_us(1_000_000);
 const LOOK_EVERY: u32 = 16;
 
 /// A trace that takes part.
-pub struct Part {
+pub struct PlacedTrace {
     /// For reports.
     pub name: String,
     /// What its ranks do.
@@ -228,7 +228,7 @@ pub enum Word {
         start: SimTime,
     },
     /// Ranks of another process take part in a collective: the number of their trace, when, and what one of them says.
-    Joined(u32, SimTime, TracePart),
+    Joined(u32, SimTime, CollectivePart),
 }
 
 /// What the ranks of a region share.
@@ -461,7 +461,7 @@ impl Replay {
     ///
     /// # Panics
     /// When a part has not one process per rank, and one scale and costs per rank or the same for all.
-    pub fn new(hardware: Hardware<'_>, parts: Vec<Part>, message: MessageConfig) -> Result<Replay, ConfigError> {
+    pub fn new(hardware: Hardware<'_>, parts: Vec<PlacedTrace>, message: MessageConfig) -> Result<Replay, ConfigError> {
         let copies = parts.iter().any(|part| part.collectives.copies());
         Replay::assemble(hardware, parts, message, if copies { Cut::Whole } else { Cut::Regions })
     }
@@ -476,7 +476,7 @@ impl Replay {
     /// As [`Replay::new`], and when switches copy broadcasts.
     pub fn spread(
         hardware: Hardware<'_>,
-        parts: Vec<Part>,
+        parts: Vec<PlacedTrace>,
         message: MessageConfig,
         processes: &parallel::Processes,
     ) -> Result<Replay, ConfigError> {
@@ -491,7 +491,12 @@ impl Replay {
     ///
     /// # Panics
     /// As [`Replay::new`].
-    pub fn recorded(hardware: Hardware<'_>, parts: Vec<Part>, message: MessageConfig, timeline: &Timeline) -> Result<Replay, ConfigError> {
+    pub fn recorded(
+        hardware: Hardware<'_>,
+        parts: Vec<PlacedTrace>,
+        message: MessageConfig,
+        timeline: &Timeline,
+    ) -> Result<Replay, ConfigError> {
         Ok(Replay::assemble(hardware, parts, message, Cut::Whole)?.told_to(timeline))
     }
 
@@ -513,7 +518,12 @@ impl Replay {
     ///
     /// # Panics
     /// As [`Replay::new`], and when the period is zero.
-    pub fn watched(hardware: Hardware<'_>, parts: Vec<Part>, message: MessageConfig, period: SimTime) -> Result<Replay, ConfigError> {
+    pub fn watched(
+        hardware: Hardware<'_>,
+        parts: Vec<PlacedTrace>,
+        message: MessageConfig,
+        period: SimTime,
+    ) -> Result<Replay, ConfigError> {
         let first = &hardware.networks[0];
         let topology = Arc::new(first.topology.clone());
         let lanes = u32::from(first.config.all_virtual_networks()) * u32::from(first.config.virtual_channels);
@@ -525,7 +535,7 @@ impl Replay {
         Ok(replay)
     }
 
-    fn assemble(hardware: Hardware<'_>, parts: Vec<Part>, message: MessageConfig, cut: Cut<'_>) -> Result<Replay, ConfigError> {
+    fn assemble(hardware: Hardware<'_>, parts: Vec<PlacedTrace>, message: MessageConfig, cut: Cut<'_>) -> Result<Replay, ConfigError> {
         let (mut applications, mut places, mut all) = (Vec::new(), Vec::new(), Vec::new());
         for (index, part) in parts.into_iter().enumerate() {
             let ranks = part.program.ranks();

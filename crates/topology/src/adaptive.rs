@@ -13,7 +13,7 @@
 //! * **Tori**: the same once more for each time that a packet can have gone around the end of a ring, n + 1 times
 //!   2^(n-1) when all dimensions are rings. The link around the end has the next level's channel.
 
-use crate::deadlock::{Dependencies, Flood, Place};
+use crate::deadlock::{Dependencies, Flood, Hop};
 use crate::graph::LinkId;
 use crate::guide::Guide;
 use crate::routing::{Route, RouteState, Step};
@@ -113,7 +113,7 @@ const TARGETS: usize = u64::BITS as usize;
 /// A link that leads nearer to some of the targets.
 struct Ahead {
     /// As taken by a packet that comes from its source, and the phase behind it.
-    first: Place,
+    first: Hop,
     /// See [`Productive::rise`].
     rise: u8,
     /// The targets, a bit each.
@@ -122,9 +122,9 @@ struct Ahead {
 
 impl Ahead {
     /// Where a packet goes on that is at `before`.
-    fn behind(&self, before: Place) -> Place {
+    fn behind(&self, before: Hop) -> Hop {
         let rises = before.phase == 1 && self.first.phase == 1;
-        Place { channel: if rises { before.channel + self.rise } else { self.first.channel }, ..self.first }
+        Hop { channel: if rises { before.channel + self.rise } else { self.first.channel }, ..self.first }
     }
 }
 
@@ -140,7 +140,7 @@ struct Many<'a, G> {
     at: Vec<u64>,
     /// Those of `at` that have not gone on yet, and where there are any.
     new: Vec<u64>,
-    work: Vec<(u32, Place)>,
+    work: Vec<(u32, Hop)>,
 }
 
 impl<'a, G: Productive> Many<'a, G> {
@@ -154,7 +154,7 @@ impl<'a, G: Productive> Many<'a, G> {
         Many { guide, channels, ahead, on: words(links), at: words(switches as usize), new: words(switches as usize), work: Vec::new() }
     }
 
-    fn word(&self, of: u32, place: Place) -> usize {
+    fn word(&self, of: u32, place: Hop) -> usize {
         (of as usize * self.channels + usize::from(place.channel)) * Self::PHASES + usize::from(place.phase)
     }
 
@@ -176,7 +176,7 @@ impl<'a, G: Productive> Many<'a, G> {
         for link in 0..flood.links() as u32 {
             for channel in 0..self.channels as u8 {
                 for phase in 0..Self::PHASES as u8 {
-                    let before = Place { link, channel, phase };
+                    let before = Hop { link, channel, phase };
                     let on = self.on[self.word(link, before)];
                     if on == 0 {
                         continue;
@@ -197,7 +197,7 @@ impl<'a, G: Productive> Many<'a, G> {
             for (bit, &target) in targets.iter().enumerate().filter(|&(_, &target)| target != switch) {
                 let phase = self.guide.phase_behind(switch, target);
                 self.guide.productive(switch, target, spread, &RouteState::default(), |Step { link, channel }| {
-                    let first = Place { link, channel, phase };
+                    let first = Hop { link, channel, phase };
                     match list.iter_mut().find(|ahead| ahead.first == first) {
                         Some(ahead) => ahead.targets |= 1 << bit,
                         None => list.push(Ahead { first, rise: self.guide.rise(switch, link), targets: 1 << bit }),
@@ -208,7 +208,7 @@ impl<'a, G: Productive> Many<'a, G> {
     }
 
     /// Packets to these targets can be there.
-    fn arrive(&mut self, place: Place, targets: u64, flood: &mut Flood<'_>) {
+    fn arrive(&mut self, place: Hop, targets: u64, flood: &mut Flood<'_>) {
         if usize::from(place.channel) >= self.channels {
             return flood.goes_beyond(place.channel);
         }
@@ -248,7 +248,7 @@ mod tests {
                 let state = RouteState { word: 0, channel: phase.saturating_sub(1), phase: u8::from(phase > 0), carried: 0 };
                 let mut nexts = Vec::new();
                 guide.productive(switch, target, 0, &state, |Step { link, channel }| {
-                    nexts.push(Place { link, channel: of(channel), phase: channel + 1 });
+                    nexts.push(Hop { link, channel: of(channel), phase: channel + 1 });
                 });
                 nexts
             };
@@ -286,8 +286,7 @@ mod tests {
                     let mut nexts = Vec::new();
                     if switch != target {
                         let phase = guide.phase_behind(switch, target);
-                        guide
-                            .productive(switch, target, spread, state, |Step { link, channel }| nexts.push(Place { link, channel, phase }));
+                        guide.productive(switch, target, spread, state, |Step { link, channel }| nexts.push(Hop { link, channel, phase }));
                     }
                     nexts
                 };

@@ -48,7 +48,7 @@ impl std::error::Error for Deadlock {}
 
 /// A packet on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Hop {
     pub link: LinkId,
     pub channel: u8,
     pub phase: u8,
@@ -70,7 +70,7 @@ pub(crate) struct Flood<'a> {
     /// The round in which a pair was last met.
     met: Vec<u32>,
     round: u32,
-    work: Vec<Place>,
+    work: Vec<Hop>,
     beyond: Option<u8>,
 }
 
@@ -102,7 +102,7 @@ impl<'a> Flood<'a> {
         Flood::new(self.topology, self.channels)
     }
 
-    fn pair(&self, place: Place) -> usize {
+    fn pair(&self, place: Hop) -> usize {
         self.arrival[place.link as usize] as usize * usize::from(self.channels) + usize::from(place.channel)
     }
 
@@ -141,7 +141,7 @@ impl<'a> Flood<'a> {
     }
 
     /// A packet takes its first link between switches.
-    pub(crate) fn start(&mut self, place: Place) {
+    pub(crate) fn start(&mut self, place: Hop) {
         if place.channel >= self.channels {
             self.beyond = Some(place.channel);
             return;
@@ -154,14 +154,14 @@ impl<'a> Flood<'a> {
     }
 
     /// A packet that is on one link waits for the next.
-    pub(crate) fn go_on(&mut self, before: Place, next: Place) {
+    pub(crate) fn go_on(&mut self, before: Hop, next: Hop) {
         self.wait(before, next);
         self.start(next);
     }
 
     /// The dependency alone.
     #[inline]
-    pub(crate) fn wait(&mut self, before: Place, next: Place) {
+    pub(crate) fn wait(&mut self, before: Hop, next: Hop) {
         let port = (next.link - self.topology.outputs(self.end(before.link)).start) as usize;
         let bit = port * usize::from(self.channels) + usize::from(next.channel);
         let pair = self.pair(before);
@@ -171,7 +171,7 @@ impl<'a> Flood<'a> {
     }
 
     /// The dependencies of packets at one switch that wait for the same links.
-    fn all_wait(&mut self, bunch: &[Place], nexts: impl Iterator<Item = Place>) {
+    fn all_wait(&mut self, bunch: &[Hop], nexts: impl Iterator<Item = Hop>) {
         let first = self.topology.outputs(self.end(bunch[0].link)).start;
         let mut bits = vec![0u64; self.words];
         for next in nexts {
@@ -196,7 +196,7 @@ impl<'a> Flood<'a> {
     }
 
     /// A packet whose next link is still to be found.
-    pub(crate) fn pop(&mut self) -> Option<Place> {
+    pub(crate) fn pop(&mut self) -> Option<Hop> {
         self.work.pop()
     }
 
@@ -283,21 +283,21 @@ enum Aim {
 
 impl<G: Guide> Detours<G> {
     /// The next place of a packet at `switch` that came from `before`; `None` when it is there.
-    fn onward(&self, switch: u32, before: Option<Place>, aim: &Aim, spread: u32) -> Option<Place> {
+    fn onward(&self, switch: u32, before: Option<Hop>, aim: &Aim, spread: u32) -> Option<Hop> {
         let next = match *aim {
             Aim::Target(target) if switch == target => return None,
             Aim::Waypoint(waypoint) if self.guide.waypoint(switch) == waypoint || !self.guide.can_pass(switch, waypoint) => return None,
             Aim::Target(target) => self.guide.toward(switch, target, spread),
             Aim::Waypoint(waypoint) => self.guide.toward_waypoint(switch, waypoint, spread),
         };
-        let at = before.unwrap_or(Place { link: 0, channel: 0, phase: 0 });
+        let at = before.unwrap_or(Hop { link: 0, channel: 0, phase: 0 });
         let state = RouteState { word: 0, channel: at.channel, phase: at.phase, carried: 0 };
         let channel = self.guide.channel(at.link, next, &state);
-        Some(Place { link: next.link, channel, phase: at.phase & !RUNG | (next.rung + 1) })
+        Some(Hop { link: next.link, channel, phase: at.phase & !RUNG | (next.rung + 1) })
     }
 
     /// Follows the packets that were started until they are where they aim at; `arrive` is told on which links.
-    fn follow(&self, flood: &mut Flood<'_>, aim: &Aim, spread: u32, mut arrive: impl FnMut(Place)) {
+    fn follow(&self, flood: &mut Flood<'_>, aim: &Aim, spread: u32, mut arrive: impl FnMut(Hop)) {
         while let Some(place) = flood.pop() {
             match self.onward(flood.end(place.link), Some(place), aim, spread) {
                 Some(next) => flood.go_on(place, next),
@@ -307,8 +307,8 @@ impl<G: Guide> Detours<G> {
     }
 
     /// Lets packets that are on links, in the order of the switches where they end, go on.
-    fn resume(&self, flood: &mut Flood<'_>, places: &[Place], aim: &Aim, spread: u32) {
-        let mut last: Option<(u32, u8, u8, Option<Place>)> = None;
+    fn resume(&self, flood: &mut Flood<'_>, places: &[Hop], aim: &Aim, spread: u32) {
+        let mut last: Option<(u32, u8, u8, Option<Hop>)> = None;
         for &place in places {
             let switch = flood.end(place.link);
             let next = match last {
@@ -332,7 +332,7 @@ impl<G: Guide> Detours<G> {
 
     /// Where packets that go minimally can be while they are in the group of their source, and PAR may still change its
     /// mind.
-    fn within_source_group(&self, flood: &Flood<'_>, sources: &[u32]) -> Vec<Place> {
+    fn within_source_group(&self, flood: &Flood<'_>, sources: &[u32]) -> Vec<Hop> {
         let mut places = Vec::new();
         let mut known = vec![false; flood.met.len()];
         let targets = sources.iter().map(|&target| (self.guide.waypoint(target), Aim::Target(target)));
@@ -360,17 +360,17 @@ impl<G: Guide> Detours<G> {
     }
 
     /// Sends packets, from their sources and from where they are already, to every way point; where they arrive.
-    fn to_waypoints(&self, flood: &mut Flood<'_>, sources: &[u32], midway: &[Place]) -> Vec<Place> {
+    fn to_waypoints(&self, flood: &mut Flood<'_>, sources: &[u32], midway: &[Hop]) -> Vec<Hop> {
         let mut arrivals = Vec::new();
         let mut known = vec![false; flood.met.len()];
         // Packets at one switch, on one channel and rung, wait for the same links, whichever links they are on: found
         // once for all way points.
-        let is_same = |one: &Place, other: &Place| {
-            let key = |place: &Place| (flood.end(place.link), place.channel, place.phase);
+        let is_same = |one: &Hop, other: &Hop| {
+            let key = |place: &Hop| (flood.end(place.link), place.channel, place.phase);
             key(one) == key(other) && !self.guide.by_link()
         };
-        let bunches: Vec<&[Place]> = midway.chunk_by(is_same).collect();
-        let first_of_bunch: Vec<Place> = bunches.iter().map(|bunch| bunch[0]).collect();
+        let bunches: Vec<&[Hop]> = midway.chunk_by(is_same).collect();
+        let first_of_bunch: Vec<Hop> = bunches.iter().map(|bunch| bunch[0]).collect();
         for bunch in bunches {
             let switch = flood.end(bunch[0].link);
             let aims = (0..self.guide.waypoints()).flat_map(|waypoint| (0..self.guide.spreads()).map(move |spread| (waypoint, spread)));
@@ -406,7 +406,7 @@ impl<G: Guide> Detours<G> {
 }
 
 /// Sorts by the switch at the end, and there by channel and phase.
-fn in_order(flood: &Flood<'_>, places: &mut [Place]) {
+fn in_order(flood: &Flood<'_>, places: &mut [Hop]) {
     places.sort_unstable_by_key(|place| (flood.end(place.link), place.channel, place.phase, flood.arrival[place.link as usize]));
 }
 
@@ -490,7 +490,7 @@ mod tests {
         let mut flood = Flood::new(topology, channels);
         for target in 0..topology.switches() {
             flood.begin();
-            let next = |switch: u32| Place { link: guide.toward(switch, target, 0).link, channel: 0, phase: 0 };
+            let next = |switch: u32| Hop { link: guide.toward(switch, target, 0).link, channel: 0, phase: 0 };
             (0..topology.switches()).filter(|&switch| switch != target).for_each(|switch| flood.start(next(switch)));
             while let Some(place) = flood.pop() {
                 let switch = flood.end(place.link);
@@ -524,7 +524,7 @@ mod tests {
         let parameters = TorusParameters { lengths: vec![5], wrap: true, board: 1, hosts_per_switch: 1, cables: 1, hosts: None };
         let topology = Torus::new(parameters).unwrap().build();
         let mut flood = Flood::new(&topology, 2);
-        flood.start(Place { link: 5, channel: 2, phase: 0 });
+        flood.start(Hop { link: 5, channel: 2, phase: 0 });
         assert_eq!(flood.verdict(), Err(Deadlock::Channel { channel: 2, needed: 2 }));
     }
 }

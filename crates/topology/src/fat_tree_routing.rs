@@ -1,6 +1,6 @@
 //! The ways of fat trees: D-mod-K, S-mod-K or the least loaded way up, and the one way down.
 
-use crate::deadlock::{Dependencies, Flood, Place};
+use crate::deadlock::{Dependencies, Flood, Hop};
 use crate::fat_tree::FatTree;
 use crate::graph::{LinkId, Topology, Vertex};
 use crate::routing::{Route, RouteState, Step};
@@ -321,7 +321,7 @@ impl Dependencies for FatTreeRouting {
         };
         let mut follow = |sources: &[u32], target_leaf: u32, target: u32, key: u32| {
             flood.begin();
-            let place = |link| Place { link, channel: 0, phase: 0 };
+            let place = |link| Hop { link, channel: 0, phase: 0 };
             for &source in sources.iter().filter(|&&source| source != target_leaf) {
                 self.choices(source, target, key).for_each(|link| flood.start(place(link)));
             }

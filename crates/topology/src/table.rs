@@ -22,10 +22,10 @@ const GLOBAL_WEIGHT: u32 = 16;
 
 /// Next links of all ways.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Table(Arc<Ways>);
+pub struct Table(Arc<NextLinks>);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Ways {
+struct NextLinks {
     /// The switch of every host, and its output there.
     home: Vec<u32>,
     ejection: Vec<LinkId>,
@@ -118,7 +118,7 @@ impl Table {
         let home: Vec<u32> = (0..topology.hosts()).map(|host| topology.switch_of(host)).collect();
         let mut has_hosts = vec![false; switches as usize];
         home.iter().for_each(|&switch| has_hosts[switch as usize] = true);
-        let mut ways = Ways {
+        let mut ways = NextLinks {
             ejection: (0..topology.hosts()).map(|host| topology.ejection(host)).collect(),
             home,
             has_hosts,
@@ -196,7 +196,7 @@ impl Table {
     }
 }
 
-impl Ways {
+impl NextLinks {
     /// The next link, if there is one.
     #[inline]
     fn next(&self, switch: u32, target: u32) -> Option<LinkId> {
@@ -432,7 +432,7 @@ impl Guide for Table {
 
     /// Bounds: each part of a way begins on a channel of its own at worst.
     fn channels(&self, policy: Policy) -> u8 {
-        let Ways { minimal_channels, any_channels, outward_channels, .. } = *self.0;
+        let NextLinks { minimal_channels, any_channels, outward_channels, .. } = *self.0;
         match policy {
             Policy::Minimal => minimal_channels,
             Policy::Valiant | Policy::UgalLocal | Policy::UgalGlobal => outward_channels + any_channels,

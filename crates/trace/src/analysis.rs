@@ -3,7 +3,7 @@
 use crate::TraceError;
 use crate::ideal::{self, Observer, Start};
 use crate::operation::{Collective, Kind, Program};
-use narrows_units::SimTime;
+use narrows_units::{Bytes, SimTime};
 use std::collections::{BTreeMap, HashMap};
 
 /// Messages and their bytes.
@@ -194,7 +194,7 @@ impl Observer for Count {
         self.ranks[rank].computing += start.operation.delay;
         match start.operation.kind {
             Kind::Compute { duration } => self.ranks[rank].computing += duration,
-            Kind::Send { to, bytes, .. } => {
+            Kind::Send { to, bytes: Bytes(bytes), .. } => {
                 self.ranks[rank].sent.add(bytes);
                 self.size(bytes);
                 self.at(start.time).messages.add(bytes);
@@ -211,14 +211,14 @@ impl Observer for Count {
                 }
             }
             Kind::Collective(call) => {
-                self.ranks[rank].collectives.add(call.send);
-                self.at(start.time).collectives.add(call.send);
+                self.ranks[rank].collectives.add(call.send.0);
+                self.at(start.time).collectives.add(call.send.0);
                 let size = self.sizes_of.get(call.communicator as usize).copied().unwrap_or(0);
                 // Totals of many parts are told apart from the parts: what a member that is not the root has.
                 let bytes = match call.operation {
-                    Collective::Scatter => call.receive,
-                    Collective::Broadcast | Collective::Scatterv => call.send.max(call.receive),
-                    _ => call.send,
+                    Collective::Scatter => call.receive.0,
+                    Collective::Broadcast | Collective::Scatterv => call.send.max(call.receive).0,
+                    _ => call.send.0,
                 };
                 *self.collectives.entry(CollectiveKey { operation: call.operation, size, bytes }).or_default() += 1;
             }

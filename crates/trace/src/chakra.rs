@@ -34,7 +34,7 @@ use crate::lines::Complain;
 use crate::operation::{Collective, CollectiveCall, Event, Kind, Operation, Order};
 use crate::spool::{Spool, Stored};
 use narrows_output::Meter;
-use narrows_units::{Excess, PS_PER_NS, PS_PER_S, SimTime};
+use narrows_units::{Bytes, Excess, PS_PER_NS, PS_PER_S, SimTime};
 use prost::Message;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -337,10 +337,10 @@ impl Reader<'_> {
         let kind = match node.kind {
             COLLECTIVE if !node.is_of_processor() => self.collective(node)?,
             SEND if !node.is_of_processor() => {
-                Kind::Send { to: node.rank("comm_dst", ranks)?, bytes: node.needed("comm_size")?, tag: tag()? }
+                Kind::Send { to: node.rank("comm_dst", ranks)?, bytes: Bytes(node.needed("comm_size")?), tag: tag()? }
             }
             RECEIVE if !node.is_of_processor() => {
-                Kind::Receive { from: Some(node.rank("comm_src", ranks)?), bytes: node.needed("comm_size")?, tag: Some(tag()?) }
+                Kind::Receive { from: Some(node.rank("comm_src", ranks)?), bytes: Bytes(node.needed("comm_size")?), tag: Some(tag()?) }
             }
             METADATA => Kind::Compute { duration: SimTime::ZERO },
             COMPUTE | MEMORY_LOAD | MEMORY_STORE | COLLECTIVE | SEND | RECEIVE => Kind::Compute { duration: self.duration(node)? },
@@ -409,7 +409,7 @@ impl Reader<'_> {
             Collective::Scatter => (if at_root { own } else { 0 }, part),
             _ => (own, own),
         };
-        Ok(Kind::Collective(CollectiveCall { operation, communicator, root, send, receive }))
+        Ok(Kind::Collective(CollectiveCall { operation, communicator, root, send: Bytes(send), receive: Bytes(receive) }))
     }
 
     /// The position of the root: the first member unless an attribute names another rank.
@@ -582,14 +582,14 @@ mod tests {
         let computing = |us, cpu| Operation { cpu, ..Operation::new(Kind::Compute { duration: SimTime::from_us(us) }) };
         let expected = vec![
             (computing(3, ACCELERATOR), done(&[])),
-            (Operation::new(Kind::Send { to: 1, bytes: 100, tag: 4 }), done(&[0])),
+            (Operation::new(Kind::Send { to: 1, bytes: Bytes(100), tag: 4 }), done(&[0])),
             (computing(2, PROCESSOR), after),
             (computing(5, ACCELERATOR), done(&[])),
             (computing(1, PROCESSOR), done(&[])),
             (computing(0, 0), done(&[3])),
         ];
         assert_eq!(operations(&mut program, 0), expected);
-        let receive = Operation::new(Kind::Receive { from: Some(0), bytes: 100, tag: Some(4) });
+        let receive = Operation::new(Kind::Receive { from: Some(0), bytes: Bytes(100), tag: Some(4) });
         assert_eq!(operations(&mut program, 1), vec![(receive, Vec::new())]);
     }
 
@@ -611,7 +611,7 @@ mod tests {
         let sizes: Vec<_> = list
             .iter()
             .map(|(operation, _)| match operation.kind {
-                Kind::Collective(call) => (call.operation, call.communicator, call.send, call.receive),
+                Kind::Collective(call) => (call.operation, call.communicator, call.send.0, call.receive.0),
                 other => panic!("{other}"),
             })
             .collect();

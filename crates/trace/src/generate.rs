@@ -418,7 +418,7 @@ impl Script<'_> {
     }
 
     fn call(&mut self, operation: Collective, send: u64, receive: u64) -> Result<(), TraceError> {
-        let call = CollectiveCall { operation, communicator: 0, root: 0, send, receive };
+        let call = CollectiveCall { operation, communicator: 0, root: 0, send: Bytes(send), receive: Bytes(receive) };
         self.sequence.call(self.rank, self.ahead, Kind::Collective(call)).map(|_| ())
     }
 
@@ -426,10 +426,14 @@ impl Script<'_> {
     fn exchange(&mut self, partners: &[(u32, u32, u64, u32)]) -> Result<(), TraceError> {
         let mut open = Vec::with_capacity(2 * partners.len());
         for &(from, _, bytes, tag) in partners {
-            open.push(self.sequence.begin(self.rank, self.ahead, Kind::Receive { from: Some(from), bytes, tag: Some(tag) })?);
+            open.push(self.sequence.begin(
+                self.rank,
+                self.ahead,
+                Kind::Receive { from: Some(from), bytes: Bytes(bytes), tag: Some(tag) },
+            )?);
         }
         for &(_, to, bytes, tag) in partners {
-            open.push(self.sequence.begin(self.rank, self.ahead, Kind::Send { to, bytes, tag })?);
+            open.push(self.sequence.begin(self.rank, self.ahead, Kind::Send { to, bytes: Bytes(bytes), tag })?);
         }
         open.into_iter().try_for_each(|number| self.sequence.wait(self.rank, self.ahead, number))
     }
@@ -491,8 +495,9 @@ impl Script<'_> {
             let (up, down) = (self.around(dimension, 1), self.around(dimension, self.dimensions[dimension] - 1));
             let (from, to) = if (swap % 2 == 0) != reverse { (down, up) } else { (up, down) };
             let bytes = 8 * doubles * ghosts;
-            let receive = self.sequence.begin(self.rank, self.ahead, Kind::Receive { from: Some(from), bytes, tag: Some(tag) })?;
-            self.sequence.call(self.rank, self.ahead, Kind::Send { to, bytes, tag })?;
+            let receive =
+                self.sequence.begin(self.rank, self.ahead, Kind::Receive { from: Some(from), bytes: Bytes(bytes), tag: Some(tag) })?;
+            self.sequence.call(self.rank, self.ahead, Kind::Send { to, bytes: Bytes(bytes), tag })?;
             self.sequence.wait(self.rank, self.ahead, receive)?;
         }
         Ok(())
@@ -540,11 +545,11 @@ impl Script<'_> {
         let bytes = |beside| 8 * in_common(cells, beside);
         let mut open = Vec::with_capacity(neighbours.len());
         for &(from, beside) in &neighbours {
-            let kind = Kind::Receive { from: Some(from), bytes: bytes(beside), tag: Some(99) };
+            let kind = Kind::Receive { from: Some(from), bytes: Bytes(bytes(beside)), tag: Some(99) };
             open.push(self.sequence.begin(self.rank, self.ahead, kind)?);
         }
         for &(to, beside) in &neighbours {
-            self.sequence.call(self.rank, self.ahead, Kind::Send { to, bytes: bytes(beside), tag: 99 })?;
+            self.sequence.call(self.rank, self.ahead, Kind::Send { to, bytes: Bytes(bytes(beside)), tag: 99 })?;
         }
         open.into_iter().try_for_each(|number| self.sequence.wait(self.rank, self.ahead, number))
     }
@@ -618,11 +623,11 @@ impl Script<'_> {
         let bytes = |beside| 8 * doubles * in_common([edge; 3], beside);
         let (mut receives, mut sends) = (Vec::new(), Vec::new());
         for &(from, beside) in neighbours.iter().filter(|(rank, beside)| received(*rank, *beside)) {
-            let kind = Kind::Receive { from: Some(from), bytes: bytes(beside), tag: Some(tag) };
+            let kind = Kind::Receive { from: Some(from), bytes: Bytes(bytes(beside)), tag: Some(tag) };
             receives.push(self.sequence.begin(self.rank, self.ahead, kind)?);
         }
         for &(to, beside) in neighbours.iter().filter(|(rank, beside)| sent(*rank, *beside)) {
-            sends.push(self.sequence.begin(self.rank, self.ahead, Kind::Send { to, bytes: bytes(beside), tag })?);
+            sends.push(self.sequence.begin(self.rank, self.ahead, Kind::Send { to, bytes: Bytes(bytes(beside)), tag })?);
         }
         sends.into_iter().chain(receives).try_for_each(|number| self.sequence.wait(self.rank, self.ahead, number))
     }
@@ -683,7 +688,7 @@ mod tests {
     impl Observer for Count {
         fn start(&mut self, start: &Start<'_>) -> Result<(), TraceError> {
             match start.operation.kind {
-                Kind::Send { bytes, .. } => {
+                Kind::Send { bytes: Bytes(bytes), .. } => {
                     self.messages += 1;
                     self.bytes += bytes;
                 }

@@ -4,9 +4,9 @@
 //! together: who waits for whom for good. VEF files are written in that order, and the static analysis draws its times.
 
 use crate::TraceError;
-use crate::meetings::{Contradiction, Part};
+use crate::meetings::{CollectivePart, Contradiction};
 use crate::operation::{CollectiveCall, Dependency, Event, Kind, Operation, Order, Program};
-use narrows_units::{Excess, SimTime};
+use narrows_units::{Bytes, Excess, SimTime};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
@@ -159,7 +159,7 @@ type Unexpected = VecDeque<(u64, Message)>;
 #[derive(Clone, Copy, Debug)]
 struct Message {
     number: u64,
-    bytes: u64,
+    bytes: Bytes,
     time: SimTime,
 }
 
@@ -191,7 +191,7 @@ enum Step {
 #[derive(Debug)]
 struct Meeting {
     number: u64,
-    first: Part,
+    first: CollectivePart,
     parts: Vec<(u32, u64)>,
 }
 
@@ -421,7 +421,7 @@ impl Run<'_> {
         if let Kind::Receive { bytes: room, .. } = slot.operation.kind
             && room < message.bytes
         {
-            self.problem(format!("rank {rank}, operation {number}: a message of {} B for a buffer of {room} B", message.bytes));
+            self.problem(format!("rank {rank}, operation {number}: a message of {} B for a buffer of {} B", message.bytes.0, room.0));
         }
         // What follows needs the message, also when it came before its receive: the time until that one counts as
         // computing.
@@ -435,7 +435,7 @@ impl Run<'_> {
         *place += 1;
         let key = (call.communicator, *place);
         let next = self.outcome.collectives;
-        let part = Part { rank: index, operation: number, call };
+        let part = CollectivePart { rank: index, operation: number, call };
         let meeting = self.collectives.entry(key).or_insert_with(|| Meeting { number: next, first: part, parts: Vec::new() });
         self.outcome.collectives = next.max(meeting.number + 1);
         meeting.parts.push((index, number));

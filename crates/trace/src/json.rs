@@ -22,7 +22,7 @@ use crate::error::{TraceError, expected, found};
 use crate::lines::{Complain, Lines, show};
 use crate::operation::{Collective, CollectiveCall, Dependency, Event, Kind, Operation, Order, Program};
 use crate::spool::{Spool, Stored};
-use narrows_units::SimTime;
+use narrows_units::{Bytes, SimTime};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -197,12 +197,12 @@ fn record(
         "compute" => Kind::Compute { duration: SimTime(record.ps.take().ok_or_else(|| missing("ps"))?) },
         "send" => Kind::Send {
             to: below(record.to.take().ok_or_else(|| missing("to"))?, "a destination")?,
-            bytes: record.bytes.take().ok_or_else(|| missing("bytes"))?,
+            bytes: Bytes(record.bytes.take().ok_or_else(|| missing("bytes"))?),
             tag: record.tag.take().ok_or_else(|| missing("tag"))?,
         },
         "recv" => Kind::Receive {
             from: record.from.take().map(|from| below(from, "a source")).transpose()?,
-            bytes: record.bytes.take().ok_or_else(|| missing("bytes"))?,
+            bytes: Bytes(record.bytes.take().ok_or_else(|| missing("bytes"))?),
             tag: record.tag.take(),
         },
         name => {
@@ -219,7 +219,7 @@ fn record(
             if root >= size {
                 return Err(found(format!("a root below {size}"), root));
             }
-            let (send, receive) = (record.send.take().unwrap_or(0), record.recv.take().unwrap_or(0));
+            let (send, receive) = (Bytes(record.send.take().unwrap_or(0)), Bytes(record.recv.take().unwrap_or(0)));
             Kind::Collective(CollectiveCall { operation, communicator, root, send, receive })
         }
     };
@@ -287,11 +287,11 @@ fn line(rank: u32, number: u64, operation: &Operation, after: &[Dependency]) -> 
     let mut record = Record { rank, ..Record::default() };
     match operation.kind {
         Kind::Compute { duration } => (record.op, record.ps) = (String::from("compute"), Some(duration.0)),
-        Kind::Send { to, bytes, tag } => {
+        Kind::Send { to, bytes: Bytes(bytes), tag } => {
             record.op = String::from("send");
             (record.to, record.bytes, record.tag) = (Some(to), Some(bytes), Some(tag));
         }
-        Kind::Receive { from, bytes, tag } => {
+        Kind::Receive { from, bytes: Bytes(bytes), tag } => {
             record.op = String::from("recv");
             (record.from, record.bytes, record.tag) = (from, Some(bytes), tag);
         }
@@ -299,7 +299,7 @@ fn line(rank: u32, number: u64, operation: &Operation, after: &[Dependency]) -> 
             record.op = call.operation.name().to_owned();
             record.comm = (call.communicator != 0).then_some(call.communicator);
             record.root = call.operation.has_root().then_some(call.root);
-            (record.send, record.recv) = (Some(call.send), Some(call.receive));
+            (record.send, record.recv) = (Some(call.send.0), Some(call.receive.0));
         }
     }
     record.delay_ps = (operation.delay > SimTime::ZERO).then_some(operation.delay.0);

@@ -6,18 +6,18 @@
 //!
 //! ```
 //! use narrows_trace::{Communicators, Dependency, Kind, Operation, Order, Program, Recorded};
-//! use narrows_units::SimTime;
+//! use narrows_units::{Bytes, SimTime};
 //!
 //! // Rank 0 computes for 1 us and sends 8 bytes; rank 1 receives them.
 //! let mut program = Recorded::new(2, Communicators::world(2), Order::Sequential);
 //! program.push(0, Operation::new(Kind::Compute { duration: SimTime::from_us(1) }), &[]);
-//! program.push(0, Operation::new(Kind::Send { to: 1, bytes: 8, tag: 0 }), &[Dependency::done(0)]);
-//! program.push(1, Operation::new(Kind::Receive { from: Some(0), bytes: 8, tag: Some(0) }), &[]);
+//! program.push(0, Operation::new(Kind::Send { to: 1, bytes: Bytes(8), tag: 0 }), &[Dependency::done(0)]);
+//! program.push(1, Operation::new(Kind::Receive { from: Some(0), bytes: Bytes(8), tag: Some(0) }), &[]);
 //!
 //! let mut after = Vec::new();
 //! assert!(matches!(program.next(0, &mut after).unwrap().unwrap().kind, Kind::Compute { .. }));
 //! let send = program.next(0, &mut after).unwrap().unwrap();
-//! assert_eq!((send.kind, after), (Kind::Send { to: 1, bytes: 8, tag: 0 }, vec![Dependency::done(0)]));
+//! assert_eq!((send.kind, after), (Kind::Send { to: 1, bytes: Bytes(8), tag: 0 }, vec![Dependency::done(0)]));
 //! ```
 
 #![forbid(unsafe_code)]
@@ -47,7 +47,7 @@ pub mod vef;
 pub use communicators::Communicators;
 pub use error::{Location, Mistake, TraceError};
 pub use file::{Format, ReadOptions, Trace, open, read, read_metered, write};
-pub use meetings::{Contradiction, Meetings, Part};
+pub use meetings::{CollectivePart, Contradiction, Meetings};
 pub use operation::{Collective, CollectiveCall, Dependency, Event, Kind, Operation, Order, Program, Recorded};
 pub use recording::{Recording, merge, recorded};
 pub use sequence::{Sequence, Sink};

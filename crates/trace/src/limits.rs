@@ -80,9 +80,9 @@ pub(crate) fn add_work(work: SimTime, operation: &Operation) -> Result<SimTime, 
 /// Whether the sizes of an operation are ones that a replay takes.
 pub(crate) fn check_size(operation: &Operation) -> Result<(), Excess> {
     let bytes = match operation.kind {
-        Kind::Compute { .. } => 0,
+        Kind::Compute { .. } => Bytes(0),
         Kind::Send { bytes, .. } | Kind::Receive { bytes, .. } => bytes,
         Kind::Collective(call) => call.send.max(call.receive),
     };
-    if Bytes(bytes) > Bytes::MESSAGE_MAX { Err(Excess::Message) } else { Ok(()) }
+    if bytes > Bytes::MESSAGE_MAX { Err(Excess::Message) } else { Ok(()) }
 }

@@ -7,7 +7,7 @@ use std::fmt;
 
 /// One member's part in a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
+pub struct CollectivePart {
     /// Of the program.
     pub rank: u32,
     /// Number among the operations of the rank, from 0.
@@ -20,9 +20,9 @@ pub struct Part {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Contradiction {
     /// The first member that came.
-    pub first: Part,
+    pub first: CollectivePart,
     /// Another one.
-    pub second: Part,
+    pub second: CollectivePart,
 }
 
 impl fmt::Display for Contradiction {
@@ -38,7 +38,7 @@ impl fmt::Display for Contradiction {
 
 impl Contradiction {
     /// Between two parts of one collective, if there is one.
-    pub fn between(first: Part, second: Part) -> Option<Contradiction> {
+    pub fn between(first: CollectivePart, second: CollectivePart) -> Option<Contradiction> {
         let said = |call: &CollectiveCall| (call.operation, call.root, call.common_size());
         (said(&first.call) != said(&second.call)).then_some(Contradiction { first, second })
     }
@@ -49,7 +49,7 @@ impl Contradiction {
 #[derive(Clone, Debug, Default)]
 pub struct Meetings {
     /// By communicator and number: the first part, and how many there are.
-    open: WordMap<(u32, u64), (Part, u32)>,
+    open: WordMap<(u32, u64), (CollectivePart, u32)>,
     /// By communicator and rank.
     counts: WordMap<(u32, u32), u64>,
 }
@@ -59,7 +59,7 @@ impl Meetings {
     ///
     /// # Errors
     /// It says something else than those before.
-    pub fn join(&mut self, part: Part, size: u32) -> Result<(), Contradiction> {
+    pub fn join(&mut self, part: CollectivePart, size: u32) -> Result<(), Contradiction> {
         let communicator = part.call.communicator;
         let count = self.counts.entry((communicator, part.rank)).or_default();
         *count += 1;

@@ -13,7 +13,7 @@
 //! | `MPI_Sendrecv` | a receive and a send with the same dependencies |
 
 use crate::{Communicators, TraceError};
-use narrows_units::SimTime;
+use narrows_units::{Bytes, SimTime};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::fmt;
@@ -55,7 +55,7 @@ pub enum Kind {
         /// Destination.
         to: u32,
         /// Payload.
-        bytes: u64,
+        bytes: Bytes,
         /// Tag.
         tag: u32,
     },
@@ -64,7 +64,7 @@ pub enum Kind {
         /// Source; `None`: any.
         from: Option<u32>,
         /// Size of the buffer. Messages may be shorter; if they are longer the trace is wrong.
-        bytes: u64,
+        bytes: Bytes,
         /// Tag; `None`: any.
         tag: Option<u32>,
     },
@@ -83,14 +83,14 @@ pub struct CollectiveCall {
     /// Position of the root among the communicator's members; 0 for those without.
     pub root: u32,
     /// Bytes that this rank contributes; see [`Collective`].
-    pub send: u64,
+    pub send: Bytes,
     /// Bytes that this rank gets; see [`Collective`].
-    pub receive: u64,
+    pub receive: Bytes,
 }
 
 impl CollectiveCall {
     /// The size that all members of a communicator must agree on, for the collectives that have one.
-    pub fn common_size(&self) -> Option<u64> {
+    pub fn common_size(&self) -> Option<Bytes> {
         match self.operation {
             Collective::Barrier | Collective::Gatherv | Collective::Scatterv | Collective::Alltoallv => None,
             Collective::Broadcast | Collective::Reduce => Some(self.send.max(self.receive)),
@@ -112,9 +112,9 @@ impl fmt::Display for CollectiveCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.operation.name())?;
         match self.common_size() {
-            Some(bytes) => write!(f, " of {bytes} B")?,
+            Some(Bytes(bytes)) => write!(f, " of {bytes} B")?,
             None if self.operation == Collective::Barrier => {}
-            None => write!(f, " (sends {} B, gets {} B)", self.send, self.receive)?,
+            None => write!(f, " (sends {} B, gets {} B)", self.send.0, self.receive.0)?,
         }
         if self.operation.has_root() { write!(f, " with root {}", self.root) } else { Ok(()) }
     }
@@ -125,8 +125,8 @@ impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Kind::Compute { duration } => write!(f, "computing for {duration}"),
-            Kind::Send { to, bytes, tag } => write!(f, "a send of {bytes} B to rank {to}, tag {tag}"),
-            Kind::Receive { from, bytes, tag } => {
+            Kind::Send { to, bytes: Bytes(bytes), tag } => write!(f, "a send of {bytes} B to rank {to}, tag {tag}"),
+            Kind::Receive { from, bytes: Bytes(bytes), tag } => {
                 write!(f, "a receive of up to {bytes} B from ")?;
                 match from {
                     Some(from) => write!(f, "rank {from}, ")?,

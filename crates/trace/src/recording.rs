@@ -6,7 +6,7 @@ use crate::operation::{Collective, CollectiveCall, Kind, Order};
 use crate::sequence::Sequence;
 use crate::spool::{Spool, Stored};
 use narrows_record::{ANY, FIRST, Header, Kind as Entry, Record, SIZE};
-use narrows_units::SimTime;
+use narrows_units::{Bytes, SimTime};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
@@ -243,25 +243,25 @@ impl State {
 
     fn send(&self, record: &Record, ranks: u32) -> Result<Kind, TraceError> {
         let (to, tag) = self.address(record, record.peer, record.tag, ranks)?;
-        Ok(Kind::Send { to, bytes: record.bytes, tag })
+        Ok(Kind::Send { to, bytes: Bytes(record.bytes), tag })
     }
 
     fn receive(&self, record: &Record, peer: i32, tag: i32, ranks: u32) -> Result<Kind, TraceError> {
         // Still "any": a request that was never waited for, or the program threw the status away.
         let (source, known) = (peer != ANY, tag != ANY);
         let (from, number) = self.address(record, if source { peer } else { 0 }, if known { tag } else { 0 }, ranks)?;
-        Ok(Kind::Receive { from: source.then_some(from), bytes: record.bytes, tag: known.then_some(number) })
+        Ok(Kind::Receive { from: source.then_some(from), bytes: Bytes(record.bytes), tag: known.then_some(number) })
     }
 
     fn collective(&self, record: &Record, root: u32) -> Result<Option<CollectiveCall>, TraceError> {
         let operation = *Collective::ALL
             .get(usize::from(record.extra))
             .ok_or_else(|| found(format!("a collective below {}", Collective::ALL.len()), record.extra))?;
-        let receive = u64::from(record.peer as u32) | u64::from(record.tag as u32) << 32;
+        let receive = Bytes(u64::from(record.peer as u32) | u64::from(record.tag as u32) << 32);
         match self.local.get(&record.communicator) {
             Some(Local::Members { number, .. }) => {
                 let root = if operation.has_root() { root } else { 0 };
-                Ok(Some(CollectiveCall { operation, communicator: *number, root, send: record.bytes, receive }))
+                Ok(Some(CollectiveCall { operation, communicator: *number, root, send: Bytes(record.bytes), receive }))
             }
             Some(Local::Alone { .. } | Local::Remote { .. }) => Ok(None),
             None => Err(found("a known communicator", record.communicator)),

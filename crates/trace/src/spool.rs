@@ -7,7 +7,7 @@
 use crate::limits::Limits;
 use crate::operation::{Collective, CollectiveCall, Dependency, Event, Kind, Operation, Order, Program};
 use crate::{Communicators, TraceError};
-use narrows_units::SimTime;
+use narrows_units::{Bytes, SimTime};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -210,13 +210,13 @@ fn encode(bytes: &mut Vec<u8>, number: u64, operation: &Operation, after: &[Depe
             put(bytes, duration.0);
             COMPUTE
         }
-        Kind::Send { to, bytes: size, tag } => {
+        Kind::Send { to, bytes: Bytes(size), tag } => {
             put(bytes, u64::from(to));
             put(bytes, size);
             put(bytes, u64::from(tag));
             SEND
         }
-        Kind::Receive { from, bytes: size, tag } => {
+        Kind::Receive { from, bytes: Bytes(size), tag } => {
             put(bytes, from.map_or(0, |from| u64::from(from) + 1));
             put(bytes, size);
             put(bytes, tag.map_or(0, |tag| u64::from(tag) + 1));
@@ -226,8 +226,8 @@ fn encode(bytes: &mut Vec<u8>, number: u64, operation: &Operation, after: &[Depe
             bytes.push(call.operation as u8);
             put(bytes, u64::from(call.communicator));
             put(bytes, u64::from(call.root));
-            put(bytes, call.send);
-            put(bytes, call.receive);
+            put(bytes, call.send.0);
+            put(bytes, call.receive.0);
             COLLECTIVE
         }
     };
@@ -305,18 +305,18 @@ impl Source<'_> {
         let code = self.byte()?;
         let kind = match code & KIND {
             COMPUTE => Kind::Compute { duration: SimTime(self.number()?) },
-            SEND => Kind::Send { to: self.number()? as u32, bytes: self.number()?, tag: self.number()? as u32 },
+            SEND => Kind::Send { to: self.number()? as u32, bytes: Bytes(self.number()?), tag: self.number()? as u32 },
             RECEIVE => {
                 let from = self.number()?.checked_sub(1).map(|from| from as u32);
-                let bytes = self.number()?;
+                let bytes = Bytes(self.number()?);
                 Kind::Receive { from, bytes, tag: self.number()?.checked_sub(1).map(|tag| tag as u32) }
             }
             _ => Kind::Collective(CollectiveCall {
                 operation: Collective::ALL[usize::from(self.byte()?)],
                 communicator: self.number()? as u32,
                 root: self.number()? as u32,
-                send: self.number()?,
-                receive: self.number()?,
+                send: Bytes(self.number()?),
+                receive: Bytes(self.number()?),
             }),
         };
         let delay = if code & HAS_DELAY != 0 { SimTime(self.number()?) } else { SimTime::ZERO };

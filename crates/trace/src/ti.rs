@@ -152,9 +152,9 @@ impl Reader {
             b"sendRecv" => {
                 let (out, to) = (arguments.bytes(0, Some(4))?, arguments.rank(1)?);
                 let (into, from) = (arguments.bytes(2, Some(5))?, arguments.rank(3)?);
-                let receive = Kind::Receive { from: Some(from), bytes: into, tag: Some(0) };
+                let receive = Kind::Receive { from: Some(from), bytes: Bytes(into), tag: Some(0) };
                 let first = state.sequence.begin(rank, &mut self.spool, receive)?;
-                state.sequence.call(rank, &mut self.spool, Kind::Send { to, bytes: out, tag: 0 })?;
+                state.sequence.call(rank, &mut self.spool, Kind::Send { to, bytes: Bytes(out), tag: 0 })?;
                 state.sequence.wait(rank, &mut self.spool, first)?;
             }
             b"wait" => {
@@ -191,13 +191,13 @@ fn message(action: &[u8], arguments: &Arguments<'_>) -> Result<Kind, TraceError>
     let any = |at: usize| arguments.words.get(at) == Some(&b"-1".as_slice());
     if action.ends_with(b"send") {
         let (to, tag) = (arguments.rank(0)?, arguments.number(1, u64::from(u32::MAX) - 1)? as u32);
-        return Ok(Kind::Send { to, tag, bytes: arguments.bytes(2, Some(3))? });
+        return Ok(Kind::Send { to, tag, bytes: Bytes(arguments.bytes(2, Some(3))?) });
     }
     let from = if any(0) { None } else { Some(arguments.rank(0)?) };
     let tag = if any(1) { None } else { Some(arguments.number(1, u64::from(u32::MAX) - 1)? as u32) };
     // SimGrid: a size that the receiver does not know.
     let bytes = if any(2) { MAX_COUNT } else { arguments.bytes(2, Some(3))? };
-    Ok(Kind::Receive { from, tag, bytes })
+    Ok(Kind::Receive { from, tag, bytes: Bytes(bytes) })
 }
 
 /// A collective, and what is computed in it.
@@ -276,7 +276,7 @@ fn collective(action: &[u8], rank: u32, arguments: &Arguments<'_>, flops_per_s: 
         }
         other => return Err(found("an action of SimGrid's replay", show(other))),
     };
-    Ok((CollectiveCall { operation, communicator: 0, root, send, receive }, work))
+    Ok((CollectiveCall { operation, communicator: 0, root, send: Bytes(send), receive: Bytes(receive) }, work))
 }
 
 /// What stands behind the action.

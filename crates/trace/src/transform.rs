@@ -3,7 +3,7 @@
 use crate::operation::{Dependency, Kind, Operation, Order, Program};
 use crate::{Communicators, TraceError};
 use narrows_output::Meter;
-use narrows_units::SimTime;
+use narrows_units::{Bytes, SimTime};
 use std::sync::Arc;
 
 /// A program that counts the operations that are taken from it.
@@ -59,11 +59,11 @@ impl<P: Program> Scaled<P> {
         if self.compute == 1.0 { time } else { SimTime((time.0 as f64 * self.compute).round() as u64) }
     }
 
-    fn size(&self, bytes: u64) -> u64 {
+    fn size(&self, Bytes(bytes): Bytes) -> Bytes {
         if self.bytes == 1.0 || bytes == 0 || self.bytes == 0.0 {
-            return if self.bytes == 0.0 { 0 } else { bytes };
+            return Bytes(if self.bytes == 0.0 { 0 } else { bytes });
         }
-        ((bytes as f64 * self.bytes).round() as u64).max(1)
+        Bytes(((bytes as f64 * self.bytes).round() as u64).max(1))
     }
 }
 
@@ -90,7 +90,8 @@ impl<P: Program> Program for Scaled<P> {
             Kind::Collective(mut call) => {
                 // Totals of n equal parts stay such.
                 let n = u64::from(self.program.communicators().size(call.communicator).unwrap_or(1));
-                let scale = |total: u64| if total.is_multiple_of(n) { n * self.size(total / n) } else { self.size(total) };
+                let scale =
+                    |Bytes(total)| if total.is_multiple_of(n) { Bytes(n * self.size(Bytes(total / n)).0) } else { self.size(Bytes(total)) };
                 use crate::operation::Collective::*;
                 (call.send, call.receive) = match call.operation {
                     Gather | Allgather => (self.size(call.send), scale(call.receive)),

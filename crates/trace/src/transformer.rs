@@ -38,7 +38,7 @@ use crate::error::{TraceError, expected, found};
 use crate::generate::Ahead;
 use crate::operation::{Collective, CollectiveCall, Dependency, Kind, Operation, Order, Program};
 use crate::sequence::Sink;
-use narrows_units::{PS_PER_S, SimTime};
+use narrows_units::{Bytes, PS_PER_S, SimTime};
 
 /// The accelerator.
 const ACCELERATOR: u8 = 1;
@@ -423,7 +423,13 @@ impl Script<'_> {
     }
 
     fn allreduce(&mut self, communicator: u32, bytes: u64) -> Result<(), TraceError> {
-        self.collective(CollectiveCall { operation: Collective::Allreduce, communicator, root: 0, send: bytes, receive: bytes })
+        self.collective(CollectiveCall {
+            operation: Collective::Allreduce,
+            communicator,
+            root: 0,
+            send: Bytes(bytes),
+            receive: Bytes(bytes),
+        })
     }
 
     /// Tokens to their experts, or back.
@@ -436,7 +442,13 @@ impl Script<'_> {
         let bytes = (model.micro_batch_bytes() * u64::from(model.experts_per_token)).div_ceil(parts) * parts;
         let replicas = model.data() / model.expert;
         let communicator = self.groups.expert + self.place.data / model.expert + replicas * self.place.stage;
-        self.collective(CollectiveCall { operation: Collective::Alltoall, communicator, root: 0, send: bytes, receive: bytes })
+        self.collective(CollectiveCall {
+            operation: Collective::Alltoall,
+            communicator,
+            root: 0,
+            send: Bytes(bytes),
+            receive: Bytes(bytes),
+        })
     }
 
     fn collective(&mut self, call: CollectiveCall) -> Result<(), TraceError> {
@@ -453,7 +465,7 @@ impl Script<'_> {
 
     fn send_to(&mut self, stage: u32, tag: u32) -> Result<(), TraceError> {
         self.flush()?;
-        let kind = Kind::Send { to: self.like(stage), bytes: self.model.micro_batch_bytes(), tag };
+        let kind = Kind::Send { to: self.like(stage), bytes: Bytes(self.model.micro_batch_bytes()), tag };
         let number = self.push(Operation::new(kind))?;
         self.state.after = Some(Dependency::started(number));
         Ok(())
@@ -461,7 +473,7 @@ impl Script<'_> {
 
     fn receive_from(&mut self, stage: u32, tag: u32) -> Result<(), TraceError> {
         self.flush()?;
-        let kind = Kind::Receive { from: Some(self.like(stage)), bytes: self.model.micro_batch_bytes(), tag: Some(tag) };
+        let kind = Kind::Receive { from: Some(self.like(stage)), bytes: Bytes(self.model.micro_batch_bytes()), tag: Some(tag) };
         let number = self.push(Operation::new(kind))?;
         self.state.after = Some(Dependency::done(number));
         Ok(())
@@ -503,11 +515,11 @@ mod tests {
         while let Some(operation) = program.next(rank, &mut after).unwrap_or_else(|error| panic!("{error}")) {
             match operation.kind {
                 Kind::Compute { duration } => work += duration.as_ps(),
-                Kind::Send { bytes: size, .. } => *bytes.entry(("send", 2)).or_default() += size,
+                Kind::Send { bytes: Bytes(size), .. } => *bytes.entry(("send", 2)).or_default() += size,
                 Kind::Receive { .. } => {}
                 Kind::Collective(call) => {
                     let size = program.communicators.size(call.communicator).unwrap_or(0);
-                    *bytes.entry((call.operation.name(), size)).or_default() += call.send;
+                    *bytes.entry((call.operation.name(), size)).or_default() += call.send.0;
                 }
             }
         }

@@ -4,7 +4,7 @@
 //! communicator's first member, where those that speak meet again.
 
 use super::{Application, Source};
-use narrows_trace::{Contradiction, Meetings, Part};
+use narrows_trace::{CollectivePart, Contradiction, Meetings};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where ranks are.
@@ -53,14 +53,14 @@ impl Circles {
 
     /// A rank of this process joins its next collective. The rank to tell in the name of all here, if that is to be
     /// done.
-    pub(super) fn join(&self, application: &Application, source: &mut Source, part: Part) -> Result<Option<u32>, Contradiction> {
+    pub(super) fn join(&self, application: &Application, source: &mut Source, part: CollectivePart) -> Result<Option<u32>, Contradiction> {
         let circle = self.circle(application, source, part.call.communicator);
         source.meetings.join(part, circle.here)?;
         Ok((circle.speaker == Some(part.rank) && circle.processes > 1).then_some(circle.listener))
     }
 
     /// A process has spoken.
-    pub(super) fn hear(&self, application: &Application, said: Part) -> Result<(), Contradiction> {
+    pub(super) fn hear(&self, application: &Application, said: CollectivePart) -> Result<(), Contradiction> {
         let source = &mut *application.source();
         let circle = self.circle(application, source, said.call.communicator);
         source.meetings_of_processes.meetings.join(said, circle.processes)

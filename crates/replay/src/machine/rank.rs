@@ -325,7 +325,7 @@ impl Rank {
                 let position = communicators.position(call.communicator, self.number).ok_or_else(no_member)?;
                 let size = communicators.size(call.communicator).unwrap_or(0);
                 let mut source = application.source();
-                let part = TracePart { rank: number_in_trace, operation: number, call };
+                let part = CollectivePart { rank: number_in_trace, operation: number, call };
                 match &region.state.circles {
                     None => source.meetings.join(part, size)?,
                     Some(circles) => {
@@ -391,7 +391,7 @@ impl Rank {
                 if let Action::Receive { piece, combine: true, .. } | Action::Local { to: piece, combine: true, .. } = *action {
                     running.reductions += 1;
                     if self.costs.reduce_per_kib > SimTime::ZERO {
-                        running.reduced_bytes += running.schedule.bytes(piece);
+                        running.reduced_bytes += running.schedule.bytes(piece).0;
                     }
                 }
             }
@@ -505,7 +505,7 @@ impl Rank {
             let copied = |action: &Action| matches!(*action, Action::Send { to, .. } if schedule.copied().binary_search(&to).is_ok());
             let Some(&Action::Send { piece, .. }) = actions.iter().find(|action| copied(action)) else { return Ok(0) };
             actions.retain(|action| !copied(action));
-            let bytes = schedule.bytes(piece);
+            let Bytes(bytes) = schedule.bytes(piece);
             let way = match region.state.copied.ways.get(&(self.part, communicator, root)) {
                 Some(way) => way.clone(),
                 None => {
@@ -603,8 +603,8 @@ impl Rank {
     }
 
     /// True when the send is over: short messages are copied as they are posted.
-    fn send(&mut self, index: u32, to: u32, tag: u64, length: u64, context: u64, region: &mut Region<'_>) -> bool {
-        let inject = length <= region.state.shared.message.inject_limit;
+    fn send(&mut self, index: u32, to: u32, tag: u64, length: Bytes, context: u64, region: &mut Region<'_>) -> bool {
+        let inject = length.0 <= region.state.shared.message.inject_limit;
         let number = self.sent;
         self.sent = self.sent.wrapping_add(1);
         region.world.post(to, Word::Started { from: index, number, start: self.clock });
@@ -614,7 +614,7 @@ impl Rank {
             tag,
             data: Some(number),
             buffer: 0,
-            length,
+            length: length.0,
             context,
             inject,
             completes: if inject { Completes::Never } else { Completes::BufferFree },
@@ -626,14 +626,14 @@ impl Rank {
         inject
     }
 
-    fn receive(&mut self, index: u32, from: Option<u32>, tag: u64, ignore: u64, (length, context): (u64, u64), region: &mut Region<'_>) {
+    fn receive(&mut self, index: u32, from: Option<u32>, tag: u64, ignore: u64, (length, context): (Bytes, u64), region: &mut Region<'_>) {
         let receive = Receive {
             queue: Queue::Tagged,
             source: from.map(|from| region.process(from)),
             tag,
             ignore,
             buffer: RECEIVE_BUFFER,
-            length,
+            length: length.0,
             context,
             completion: true,
             multi: None,
@@ -682,7 +682,7 @@ impl Rank {
 }
 
 fn bytes_of(allreduce: &Schedule) -> u64 {
-    allreduce.bytes(Piece { area: Area::Input, blocks: Blocks::Run { first: 0, count: allreduce.blocks() } })
+    allreduce.bytes(Piece { area: Area::Input, blocks: Blocks::Run { first: 0, count: allreduce.blocks() } }).0
 }
 
 /// Blocks that the accelerator is given.

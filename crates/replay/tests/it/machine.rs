@@ -9,13 +9,13 @@ use narrows_replay::Outcome;
 use narrows_replay::collectives::ByRules;
 use narrows_replay::graph::Graph;
 use narrows_replay::loggp;
-use narrows_replay::machine::{Part, Replay};
+use narrows_replay::machine::{PlacedTrace, Replay};
 use narrows_replay::mapping::{self, Mapping};
 use narrows_replay::port::Costs;
 use narrows_sim::Hardware;
 use narrows_topology::Topology;
 use narrows_trace::{Collective, CollectiveCall, Communicators, Dependency, Event, Kind, Operation, Order, Program, Recorded};
-use narrows_units::{NodeId, SimTime};
+use narrows_units::{Bytes, NodeId, SimTime};
 
 /// Its nodes.
 fn all(machine: &Machine) -> Vec<NodeId> {
@@ -29,7 +29,7 @@ fn replay(network: &str, mapping: &str, rule: &str, programs: Vec<Recorded>) -> 
     let ranks: Vec<u32> = programs.iter().map(Program::ranks).collect();
     let nodes = mapping::nodes(&mapping.parse::<Mapping>().unwrap(), &machine, (&topology, &all(&machine)), None, &ranks).unwrap();
     let processes = mapping::processes(&nodes);
-    let parts = programs.into_iter().zip(&processes).map(|(program, processes)| Part {
+    let parts = programs.into_iter().zip(&processes).map(|(program, processes)| PlacedTrace {
         name: String::from("test"),
         program: Box::new(program),
         collectives: Box::new(ByRules::new(Rules::parse(rule).unwrap(), None)),
@@ -41,7 +41,7 @@ fn replay(network: &str, mapping: &str, rule: &str, programs: Vec<Recorded>) -> 
     run(&machine, topology, parts)
 }
 
-fn run(machine: &Machine, topology: Topology, parts: Vec<Part>) -> Outcome {
+fn run(machine: &Machine, topology: Topology, parts: Vec<PlacedTrace>) -> Outcome {
     let network = machine.network_config(1);
     let hardware = Hardware::new(&network, topology, machine.nic_config());
     Replay::new(hardware, parts, machine.message_config(Rails::default())).unwrap().run(&mut |_| true).unwrap()
@@ -53,9 +53,9 @@ fn pingpong(bytes: u64, turns: u64) -> Recorded {
     for rank in 0..2 {
         for number in 0..2 * turns {
             let kind = if (number + u64::from(rank)).is_multiple_of(2) {
-                Kind::Send { to: 1 - rank, bytes, tag: 0 }
+                Kind::Send { to: 1 - rank, bytes: Bytes(bytes), tag: 0 }
             } else {
-                Kind::Receive { from: Some(1 - rank), bytes, tag: Some(0) }
+                Kind::Receive { from: Some(1 - rank), bytes: Bytes(bytes), tag: Some(0) }
             };
             let after = if number > 0 { vec![Dependency::done(number - 1)] } else { Vec::new() };
             program.push(rank, Operation::new(kind), &after);
@@ -70,8 +70,8 @@ fn pingpong(bytes: u64, turns: u64) -> Recorded {
 fn an_accelerator_computes_beside_the_core() {
     let finish = |cpu: u8, parts: u64| {
         let mut program = Recorded::new(2, Communicators::world(2), Order::Graph);
-        program.push(0, Operation::new(Kind::Send { to: 1, bytes: 1 << 20, tag: 0 }), &[]);
-        program.push(1, Operation::new(Kind::Receive { from: Some(0), bytes: 1 << 20, tag: Some(0) }), &[]);
+        program.push(0, Operation::new(Kind::Send { to: 1, bytes: Bytes(1 << 20), tag: 0 }), &[]);
+        program.push(1, Operation::new(Kind::Receive { from: Some(0), bytes: Bytes(1 << 20), tag: Some(0) }), &[]);
         for _ in 0..parts {
             let kind = Kind::Compute { duration: SimTime::from_ns(200_000 / parts) };
             program.push(1, Operation { cpu, ..Operation::new(kind) }, &[Dependency::started(0)]);
@@ -133,7 +133,7 @@ fn collectives_take_as_long_as_live() {
         (Collective::Alltoall, 65_536, 105_128),
     ] {
         let buffer = if operation == Collective::Alltoall { 16 * bytes } else { bytes };
-        let call = CollectiveCall { operation, communicator: 0, root: 0, send: buffer, receive: buffer };
+        let call = CollectiveCall { operation, communicator: 0, root: 0, send: Bytes(buffer), receive: Bytes(buffer) };
         let outcome = replay("flow", "linear", open_mpi, vec![collective(16, 20, |_| call)]);
         let each = outcome.finish.as_ns_f64() / 20.0;
         let off = (each / f64::from(live) - 1.0).abs();
@@ -159,7 +159,8 @@ fn every_algorithm_moves_what_its_schedule_says() {
     let (ranks, bytes) = (11, 20_000);
     for (operation, call) in calls {
         for algorithm in Algorithm::ALL {
-            let Ok(schedule) = Schedule::new(operation, algorithm, ranks, 0, if call == Collective::Barrier { 0 } else { bytes }) else {
+            let Ok(schedule) = Schedule::new(operation, algorithm, ranks, 0, Bytes(if call == Collective::Barrier { 0 } else { bytes }))
+            else {
                 continue;
             };
             if matches!(algorithm, Algorithm::Glf | Algorithm::Llf) {
@@ -167,7 +168,7 @@ fn every_algorithm_moves_what_its_schedule_says() {
             }
             let moved = proof::run(&schedule).unwrap();
             let send = if call == Collective::Alltoall { bytes * u64::from(ranks) } else { bytes };
-            let call = CollectiveCall { operation: call, communicator: 0, root: 0, send, receive: bytes };
+            let call = CollectiveCall { operation: call, communicator: 0, root: 0, send: Bytes(send), receive: Bytes(bytes) };
             for network in ["packet", "flow", "loggp"] {
                 let rule = format!("{operation} *: {algorithm}");
                 let outcome = replay(network, "linear", &rule, vec![collective(ranks, 1, |_| call)]);
@@ -198,7 +199,7 @@ fn in_domains(domains: &str, programs: Vec<Recorded>) -> Outcome {
     let topology = machine.topology().unwrap();
     let ranks: Vec<u32> = programs.iter().map(Program::ranks).collect();
     let nodes = mapping::nodes(&Mapping::Node, &machine, (&topology, &all(&machine)), None, &ranks).unwrap();
-    let parts = programs.into_iter().zip(mapping::processes(&nodes)).map(|(program, processes)| Part {
+    let parts = programs.into_iter().zip(mapping::processes(&nodes)).map(|(program, processes)| PlacedTrace {
         name: String::from("test"),
         program: Box::new(program),
         collectives: Box::new(ByRules::new(Rules::parse("").unwrap(), None)),
@@ -233,8 +234,8 @@ fn protection_domains_separate_applications() {
 fn unexpected_messages_are_copied() {
     let program = |early: bool| {
         let mut program = Recorded::new(2, Communicators::world(2), Order::Sequential);
-        program.push(0, Operation::new(Kind::Send { to: 1, bytes: 4096, tag: 5 }), &[]);
-        let receive = Operation::new(Kind::Receive { from: None, bytes: 4096, tag: None });
+        program.push(0, Operation::new(Kind::Send { to: 1, bytes: Bytes(4096), tag: 5 }), &[]);
+        let receive = Operation::new(Kind::Receive { from: None, bytes: Bytes(4096), tag: None });
         let compute = Operation::new(Kind::Compute { duration: SimTime::from_us(50) });
         if early {
             program.push(1, receive, &[]);
@@ -265,7 +266,7 @@ fn copied(network: &str, ranks: u32, ppn: u32, bytes: u64, late: SimTime, rule: 
     for rank in 0..ranks {
         let call = |root: u32| {
             let (send, receive) = if rank == root { (bytes, 0) } else { (0, bytes) };
-            CollectiveCall { operation: Collective::Broadcast, communicator: 0, root, send, receive }
+            CollectiveCall { operation: Collective::Broadcast, communicator: 0, root, send: Bytes(send), receive: Bytes(receive) }
         };
         program.push(rank, Operation::new(Kind::Compute { duration: if rank == 1 { late } else { SimTime::ZERO } }), &[]);
         for (number, root) in [(1, 0), (2, 0), (3, ranks - 1)] {
@@ -273,7 +274,7 @@ fn copied(network: &str, ranks: u32, ppn: u32, bytes: u64, late: SimTime, rule: 
         }
     }
     let collectives = Box::new(ByRules::new(Rules::parse(rule).unwrap(), Some(mapping::layout((&topology, &all(&machine)), &nodes[0]))));
-    let part = Part {
+    let part = PlacedTrace {
         name: String::from("test"),
         program: Box::new(program),
         collectives,
@@ -326,8 +327,9 @@ fn periods_add_up() {
     let incast = || {
         let mut program = Recorded::new(3, Communicators::world(3), Order::Graph);
         for rank in 0..2 {
-            (0..100).for_each(|_| program.push(rank, Operation::new(Kind::Send { to: 2, bytes: 10_000, tag: 0 }), &[]));
-            (0..100).for_each(|_| program.push(2, Operation::new(Kind::Receive { from: Some(rank), bytes: 10_000, tag: Some(0) }), &[]));
+            (0..100).for_each(|_| program.push(rank, Operation::new(Kind::Send { to: 2, bytes: Bytes(10_000), tag: 0 }), &[]));
+            (0..100)
+                .for_each(|_| program.push(2, Operation::new(Kind::Receive { from: Some(rank), bytes: Bytes(10_000), tag: Some(0) }), &[]));
         }
         program
     };
@@ -337,7 +339,7 @@ fn periods_add_up() {
     let whole = |kind: NetworkKind, period: Option<SimTime>| {
         let topology = machine.topology().unwrap();
         let config = NetworkConfig { kind, ..machine.network_config(1) };
-        let parts = [incast(), pingpong(3000, 20)].into_iter().zip(&processes).map(|(program, processes)| Part {
+        let parts = [incast(), pingpong(3000, 20)].into_iter().zip(&processes).map(|(program, processes)| PlacedTrace {
             name: String::from("test"),
             program: Box::new(program),
             collectives: Box::new(ByRules::new(Rules::parse("").unwrap(), None)),
@@ -394,7 +396,7 @@ fn periods_add_up() {
 #[test]
 fn a_deadlock_is_found() {
     let mut program = Recorded::new(2, Communicators::world(2), Order::Sequential);
-    program.push(0, Operation::new(Kind::Receive { from: Some(1), bytes: 8, tag: Some(0) }), &[]);
+    program.push(0, Operation::new(Kind::Receive { from: Some(1), bytes: Bytes(8), tag: Some(0) }), &[]);
     let failure = replay("flow", "linear", "", vec![program]).failure.unwrap();
     assert!(failure.contains("deadlock") && failure.contains("test rank 0: operation 0 does not end: a receive"), "{failure}");
 }
@@ -416,15 +418,22 @@ fn topology_aware_broadcasts_keep_their_published_order() {
             for number in 0..6 {
                 let after = if number > 0 { vec![Dependency::done(number - 1)] } else { Vec::new() };
                 let (send, receive) = if rank == 0 { (1_000_000, 0) } else { (0, 1_000_000) };
-                let broadcast = CollectiveCall { operation: Collective::Broadcast, communicator: 0, root: 0, send, receive };
-                let barrier = CollectiveCall { operation: Collective::Barrier, communicator: 0, root: 0, send: 0, receive: 0 };
+                let broadcast = CollectiveCall {
+                    operation: Collective::Broadcast,
+                    communicator: 0,
+                    root: 0,
+                    send: Bytes(send),
+                    receive: Bytes(receive),
+                };
+                let barrier =
+                    CollectiveCall { operation: Collective::Barrier, communicator: 0, root: 0, send: Bytes(0), receive: Bytes(0) };
                 let call = if number % 2 == 0 { broadcast } else { barrier };
                 program.push(rank, Operation::new(Kind::Collective(call)), &after);
             }
         }
         let processes = mapping::processes(&[nodes]).concat();
         let collectives = Box::new(ByRules::new(rules, Some(layout)));
-        let part = Part {
+        let part = PlacedTrace {
             name: algorithm.to_owned(),
             program: Box::new(program),
             collectives,
@@ -449,7 +458,7 @@ fn refused(programs: Vec<Recorded>) -> String {
     let machine = Machine::load("bxi-v2", &Overrides { nodes: Some(4), set }).unwrap();
     let nodes: Vec<Vec<NodeId>> = programs.iter().map(|program| NodeId::first(program.ranks()).collect()).collect();
     let processes = mapping::processes(&nodes);
-    let parts = programs.into_iter().zip(&processes).enumerate().map(|(index, (program, processes))| Part {
+    let parts = programs.into_iter().zip(&processes).enumerate().map(|(index, (program, processes))| PlacedTrace {
         name: format!("trace{index}"),
         program: Box::new(program),
         collectives: Box::new(ByRules::new(Rules::default(), None)),
@@ -476,7 +485,8 @@ fn refused_by_loggp(program: &mut Recorded) -> String {
 
 #[test]
 fn ranks_that_contradict_each_other_in_a_collective_are_named() {
-    let call = |operation, root, send, receive| CollectiveCall { operation, communicator: 0, root, send, receive };
+    let call =
+        |operation, root, send, receive| CollectiveCall { operation, communicator: 0, root, send: Bytes(send), receive: Bytes(receive) };
     let cases = [
         (Collective::Allreduce, [0, 0], [(8, 8), (1_000_000, 1_000_000)], "allreduce of 8 B", "allreduce of 1000000 B"),
         (Collective::Broadcast, [0, 0], [(8, 0), (0, 800_000)], "bcast of 8 B with root 0", "bcast of 800000 B with root 0"),
@@ -502,8 +512,8 @@ fn times_beyond_the_end_of_simulated_time_are_refused() {
     let long = Kind::Compute { duration: SimTime::from_us(9_000_000_000_000) };
     let mut program = Recorded::new(2, Communicators::world(2), Order::Sequential);
     program.push(0, Operation::new(long), &[]);
-    program.push(0, Operation::new(Kind::Send { to: 1, bytes: 8, tag: 0 }), &[Dependency::done(0)]);
-    program.push(1, Operation::new(Kind::Receive { from: Some(0), bytes: 8, tag: Some(0) }), &[]);
+    program.push(0, Operation::new(Kind::Send { to: 1, bytes: Bytes(8), tag: 0 }), &[Dependency::done(0)]);
+    program.push(1, Operation::new(Kind::Receive { from: Some(0), bytes: Bytes(8), tag: Some(0) }), &[]);
     program.push(1, Operation::new(long), &[Dependency::done(0)]);
     let what = "the times add up to more than 200 days, where simulated time ends";
     assert_eq!(refused(vec![program.clone()]), format!("rank 1, operation 1: {what}"));
@@ -521,8 +531,8 @@ fn times_beyond_the_end_of_simulated_time_are_refused() {
 #[test]
 fn a_message_longer_than_its_receive_is_refused() {
     let mut program = Recorded::new(2, Communicators::world(2), Order::Sequential);
-    program.push(0, Operation::new(Kind::Send { to: 1, bytes: 100_000, tag: 7 }), &[]);
-    program.push(1, Operation::new(Kind::Receive { from: Some(0), bytes: 99_999, tag: None }), &[]);
+    program.push(0, Operation::new(Kind::Send { to: 1, bytes: Bytes(100_000), tag: 7 }), &[]);
+    program.push(1, Operation::new(Kind::Receive { from: Some(0), bytes: Bytes(99_999), tag: None }), &[]);
     let expected = "rank 1, operation 0: a message of 100000 B for a receive of up to 99999 B from rank 0, any tag";
     assert_eq!(refused(vec![program.clone()]), expected);
     assert_eq!(refused_by_loggp(&mut program), "rank 1: a message of 100000 B from rank 0 for a receive of 99999 B");
@@ -531,8 +541,8 @@ fn a_message_longer_than_its_receive_is_refused() {
 #[test]
 fn a_deadlock_is_told_in_words() {
     let mut program = Recorded::new(2, Communicators::world(2), Order::Sequential);
-    program.push(0, Operation::new(Kind::Receive { from: None, bytes: 8, tag: Some(3) }), &[]);
-    let call = CollectiveCall { operation: Collective::Broadcast, communicator: 0, root: 0, send: 0, receive: 8 };
+    program.push(0, Operation::new(Kind::Receive { from: None, bytes: Bytes(8), tag: Some(3) }), &[]);
+    let call = CollectiveCall { operation: Collective::Broadcast, communicator: 0, root: 0, send: Bytes(0), receive: Bytes(8) };
     program.push(1, Operation::new(Kind::Collective(call)), &[]);
     let expected = "deadlock: nothing can happen any more, 2 ranks have not ended\n  \
         trace0 rank 0: operation 0 does not end: a receive of up to 8 B from any rank, tag 3\n  \
@@ -558,12 +568,13 @@ fn random_program(ranks: u32, seed: u64) -> Recorded {
             for _ in 0..random.below(5) {
                 let to = random.below(u64::from(ranks)) as u32;
                 let bytes = [0, 8, 100, 5_000, 40_000, 300_000][random.below(6) as usize];
-                push(rank, Kind::Send { to, bytes, tag: round });
-                push(to, Kind::Receive { from: Some(rank), bytes, tag: Some(round) });
+                push(rank, Kind::Send { to, bytes: Bytes(bytes), tag: round });
+                push(to, Kind::Receive { from: Some(rank), bytes: Bytes(bytes), tag: Some(round) });
             }
         }
         for rank in 0..ranks {
-            let call = CollectiveCall { operation: Collective::Allreduce, communicator: 0, root: 0, send: 2000, receive: 2000 };
+            let call =
+                CollectiveCall { operation: Collective::Allreduce, communicator: 0, root: 0, send: Bytes(2000), receive: Bytes(2000) };
             push(rank, Kind::Collective(call));
         }
     }
@@ -592,7 +603,7 @@ fn regions_and_threads_change_nothing() {
             let processes = mapping::processes(&[nodes]).concat();
             let collectives = Box::new(ByRules::new(Rules::parse("").unwrap(), None));
             let program = Box::new(random_program(ranks, 7));
-            let parts = vec![Part {
+            let parts = vec![PlacedTrace {
                 name: name.to_owned(),
                 program,
                 collectives,
@@ -628,7 +639,7 @@ fn half_trip(bytes: u64, changes: &[&str]) -> f64 {
     let finish = |turns: u64| {
         let topology = machine.topology().unwrap();
         let nodes = mapping::nodes(&"linear".parse::<Mapping>().unwrap(), &machine, (&topology, &all(&machine)), None, &[2]).unwrap();
-        let part = Part {
+        let part = PlacedTrace {
             name: String::from("test"),
             program: Box::new(pingpong(bytes, turns)),
             collectives: Box::new(ByRules::new(Rules::parse("").unwrap(), None)),
@@ -692,7 +703,8 @@ fn accelerated(ranks: u32, bytes: u64, rule: &str, threads: usize, chained: bool
     let mut program = Recorded::new(ranks, Communicators::world(ranks), Order::Sequential);
     for rank in 0..ranks {
         for number in 0..5 {
-            let call = CollectiveCall { operation: Collective::Allreduce, communicator: 0, root: 0, send: bytes, receive: bytes };
+            let call =
+                CollectiveCall { operation: Collective::Allreduce, communicator: 0, root: 0, send: Bytes(bytes), receive: Bytes(bytes) };
             let after = if chained && number > 0 { vec![Dependency::done(number - 1)] } else { Vec::new() };
             program.push(rank, Operation::new(Kind::Collective(call)), &after);
         }
@@ -703,7 +715,7 @@ fn accelerated(ranks: u32, bytes: u64, rule: &str, threads: usize, chained: bool
     let table = format!("{rule}\n{}", narrows_collectives::rules::MPICH);
     let collectives = ByRules::new(Rules::parse(&table).unwrap(), Some(layout));
     let limit = collectives.not_offloaded(program.communicators());
-    let part = Part {
+    let part = PlacedTrace {
         name: String::from("allreduces"),
         program: Box::new(program),
         collectives: Box::new(collectives),

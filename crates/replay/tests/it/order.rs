@@ -4,12 +4,12 @@
 use narrows_machine::{Machine, Overrides};
 use narrows_message::Rails;
 use narrows_replay::collectives::ByRules;
-use narrows_replay::machine::{Part, Replay};
+use narrows_replay::machine::{PlacedTrace, Replay};
 use narrows_replay::port::Costs;
 use narrows_replay::{Outcome, ReplayError, mapping};
 use narrows_sim::Hardware;
 use narrows_trace::{Communicators, Dependency, Kind, Operation, Order, Recorded};
-use narrows_units::{NodeId, SimTime};
+use narrows_units::{Bytes, NodeId, SimTime};
 use proptest::prelude::*;
 
 /// Rank i on node i / `ppn`.
@@ -17,7 +17,7 @@ fn run(name: &str, set: &[&str], ranks: u32, ppn: u32, program: &Recorded) -> Re
     let set = set.iter().map(|&set| set.to_owned()).collect();
     let machine = Machine::load(name, &Overrides { nodes: None, set }).unwrap();
     let nodes = vec![(0..ranks).map(|rank| NodeId(rank / ppn)).collect()];
-    let part = Part {
+    let part = PlacedTrace {
         name: String::from("order"),
         program: Box::new(program.clone()),
         collectives: Box::new(ByRules::new(narrows_collectives::rules::Rules::default(), None)),
@@ -40,8 +40,8 @@ fn all_at_once(sizes: &[u64]) -> Recorded {
 fn all_at_once_of(ranks: u32, to: u32, sizes: &[u64]) -> Recorded {
     let mut program = Recorded::new(ranks, Communicators::world(ranks), Order::Graph);
     for &bytes in sizes {
-        program.push(0, Operation::new(Kind::Send { to, bytes, tag: 0 }), &[]);
-        program.push(to, Operation::new(Kind::Receive { from: Some(0), bytes, tag: Some(0) }), &[]);
+        program.push(0, Operation::new(Kind::Send { to, bytes: Bytes(bytes), tag: 0 }), &[]);
+        program.push(to, Operation::new(Kind::Receive { from: Some(0), bytes: Bytes(bytes), tag: Some(0) }), &[]);
     }
     program
 }
@@ -149,8 +149,8 @@ proptest! {
                     after = counts[*from as usize];
                     counts[*from as usize] += 1;
                 }
-                program.push(*from, Operation::new(Kind::Send { to, bytes, tag }), &[Dependency::done(after)]);
-                program.push(to, Operation::new(Kind::Receive { from: Some(*from), bytes, tag: Some(tag) }), &[Dependency::done(0)]);
+                program.push(*from, Operation::new(Kind::Send { to, bytes: Bytes(bytes), tag }), &[Dependency::done(after)]);
+                program.push(to, Operation::new(Kind::Receive { from: Some(*from), bytes: Bytes(bytes), tag: Some(tag) }), &[Dependency::done(0)]);
                 counts[*from as usize] += 1;
                 counts[to as usize] += 1;
             }

@@ -6,13 +6,13 @@ use narrows_fabric::parallel::Processes;
 use narrows_machine::{Machine, Overrides};
 use narrows_message::Rails;
 use narrows_replay::collectives::{ByRules, Layout};
-use narrows_replay::machine::{Part, Replay};
+use narrows_replay::machine::{PlacedTrace, Replay};
 use narrows_replay::mapping;
 use narrows_replay::port::Costs;
 use narrows_replay::{Outcome, ReplayError};
 use narrows_sim::Hardware;
 use narrows_trace::{Collective, CollectiveCall, Communicators, Dependency, Event, Kind, Operation, Order, Program, Recorded};
-use narrows_units::{NodeId, SimTime};
+use narrows_units::{Bytes, NodeId, SimTime};
 use proptest::prelude::*;
 
 /// A machine of one network, and which collectives it uses.
@@ -44,7 +44,7 @@ impl Case {
             let all: Vec<NodeId> = NodeId::first(machine.node.count).collect();
             let layout = mapping::layout((&topology, &all), nodes);
             let layout = Layout { accelerator: machine.accelerator_board(), ..layout };
-            Part {
+            PlacedTrace {
                 name: format!("trace{index}"),
                 program: Box::new(program),
                 collectives: Box::new(ByRules::new(Rules::parse(&self.rules).unwrap(), Some(layout))),
@@ -133,15 +133,15 @@ fn random_program(ranks: u32, seed: u64) -> Recorded {
                 let to = random.below(u64::from(ranks)) as u32;
                 let bytes = [0, 8, 100, 5_000, 40_000, 300_000][random.below(6) as usize];
                 let tag = (round * 4 + number) % 2;
-                push(rank, Kind::Send { to, bytes, tag }, 0);
-                push(to, Kind::Receive { from: Some(rank), bytes, tag: Some(tag) }, 0);
+                push(rank, Kind::Send { to, bytes: Bytes(bytes), tag }, 0);
+                push(to, Kind::Receive { from: Some(rank), bytes: Bytes(bytes), tag: Some(tag) }, 0);
             }
         }
         let (_, operation) = CALLS[random.below(10) as usize];
         let communicator = random.below(u64::from(circles.count())) as u32;
         let bytes = if operation == Collective::Barrier { 0 } else { [8, 3_000, 60_000][random.below(3) as usize] };
         let send = if operation == Collective::Alltoall { bytes * u64::from(circles.size(communicator).unwrap()) } else { bytes };
-        let call = CollectiveCall { operation, communicator, root: 0, send, receive: bytes };
+        let call = CollectiveCall { operation, communicator, root: 0, send: Bytes(send), receive: Bytes(bytes) };
         circles.members(communicator).for_each(|rank| push(rank, Kind::Collective(call), 0));
     }
     program
@@ -191,7 +191,7 @@ fn collectives_by_every_algorithm() {
     for (operation, call) in CALLS {
         for algorithm in Algorithm::ALL.into_iter().filter(|algorithm| algorithm.does(operation)) {
             let send = if call == Collective::Alltoall { bytes * u64::from(ranks) } else { bytes };
-            let call = CollectiveCall { operation: call, communicator: 0, root: 0, send, receive: bytes };
+            let call = CollectiveCall { operation: call, communicator: 0, root: 0, send: Bytes(send), receive: Bytes(bytes) };
             let (mut case, processes) = match algorithm {
                 // Switches copy in one process.
                 Algorithm::Hardware => continue,
@@ -218,8 +218,13 @@ fn refused(programs: &[Recorded]) -> String {
 /// Members of a collective that say different things find out wherever they are.
 #[test]
 fn contradictions_between_processes_are_found() {
-    let call =
-        |rank: u32| CollectiveCall { operation: Collective::Allreduce, communicator: 0, root: 0, send: 8 + u64::from(rank), receive: 8 };
+    let call = |rank: u32| CollectiveCall {
+        operation: Collective::Allreduce,
+        communicator: 0,
+        root: 0,
+        send: Bytes(8 + u64::from(rank)),
+        receive: Bytes(8),
+    };
     let line = refused(&[collective(2, call)]);
     let expected =
         "rank 0, operation 0, calls allreduce of 8 B, but rank 1, operation 0, calls allreduce of 9 B on the same communicator (0)";
@@ -230,10 +235,10 @@ fn contradictions_between_processes_are_found() {
 #[test]
 fn errors_of_one_are_those_of_all() {
     let mut program = Recorded::new(2, Communicators::world(2), Order::Sequential);
-    program.push(0, Operation::new(Kind::Send { to: 1, bytes: 9, tag: 7 }), &[]);
-    program.push(1, Operation::new(Kind::Receive { from: Some(0), bytes: 8, tag: None }), &[]);
+    program.push(0, Operation::new(Kind::Send { to: 1, bytes: Bytes(9), tag: 7 }), &[]);
+    program.push(1, Operation::new(Kind::Receive { from: Some(0), bytes: Bytes(8), tag: None }), &[]);
     assert!(refused(&[program.clone()]).starts_with("rank 1, operation 0: a message of 9 B"));
-    program.push(0, Operation::new(Kind::Send { to: 2, bytes: 9, tag: 7 }), &[]);
+    program.push(0, Operation::new(Kind::Send { to: 2, bytes: Bytes(9), tag: 7 }), &[]);
     assert!(refused(&[program]).starts_with("rank 0, operation 1: the other rank is 2"));
 }
 
@@ -242,7 +247,7 @@ fn errors_of_one_are_those_of_all() {
 fn outcomes_without_an_end_are_the_same() {
     let case = Case::new("bxi-v2", Some(144), &[]);
     let mut stuck = Recorded::new(30, Communicators::world(30), Order::Sequential);
-    (0..30).for_each(|rank| stuck.push(rank, Operation::new(Kind::Receive { from: None, bytes: 8, tag: Some(3) }), &[]));
+    (0..30).for_each(|rank| stuck.push(rank, Operation::new(Kind::Receive { from: None, bytes: Bytes(8), tag: Some(3) }), &[]));
     makes_no_difference(&case, std::slice::from_ref(&stuck), 2);
     let alone = case.run(vec![stuck], None).unwrap();
     assert!(alone.failure.unwrap().ends_with("... and 20 more"));
@@ -252,10 +257,10 @@ fn outcomes_without_an_end_are_the_same() {
     late.push(0, Operation::new(long), &[]);
     late.push(
         0,
-        Operation { delay: SimTime::from_us(9_000_000_000_000), ..Operation::new(Kind::Send { to: 1, bytes: 8, tag: 0 }) },
+        Operation { delay: SimTime::from_us(9_000_000_000_000), ..Operation::new(Kind::Send { to: 1, bytes: Bytes(8), tag: 0 }) },
         &[Dependency::done(0)],
     );
-    late.push(1, Operation::new(Kind::Receive { from: Some(0), bytes: 8, tag: Some(0) }), &[]);
+    late.push(1, Operation::new(Kind::Receive { from: Some(0), bytes: Bytes(8), tag: Some(0) }), &[]);
     let alone = case.run(vec![late.clone()], None);
     match alone {
         Ok(outcome) => {
@@ -275,8 +280,8 @@ fn a_signal_to_one_ends_all() {
         let after: &[Dependency] = if number > 0 { &[Dependency::done(number - 1)] } else { &[] };
         for rank in 0..2 {
             let first = (number + u64::from(rank)).is_multiple_of(2);
-            let send = Kind::Send { to: 1 - rank, bytes: 8, tag: 0 };
-            let receive = Kind::Receive { from: Some(1 - rank), bytes: 8, tag: Some(0) };
+            let send = Kind::Send { to: 1 - rank, bytes: Bytes(8), tag: 0 };
+            let receive = Kind::Receive { from: Some(1 - rank), bytes: Bytes(8), tag: Some(0) };
             program.push(rank, Operation::new(if first { send } else { receive }), after);
         }
     }
@@ -287,7 +292,7 @@ fn a_signal_to_one_ends_all() {
             scope.spawn(move || {
                 let network = case.machine.network_config(1);
                 let hardware = Hardware::new(&network, topology, case.machine.nic_config());
-                let part = Part {
+                let part = PlacedTrace {
                     name: String::from("pingpong"),
                     program: Box::new(program),
                     collectives: Box::new(ByRules::new(Rules::default(), None)),

@@ -463,7 +463,7 @@ fn trace(source: &Source) -> Result<Named, StudyError> {
     for rank in 0..program.ranks() {
         while let Some(operation) = program.next(rank, &mut after)? {
             match operation.kind {
-                Kind::Send { bytes: size, .. } => (messages, bytes) = (messages + 1, bytes + size),
+                Kind::Send { bytes: Bytes(size), .. } => (messages, bytes) = (messages + 1, bytes + size),
                 Kind::Collective(_) => collectives += 1,
                 Kind::Compute { .. } | Kind::Receive { .. } => {}
             }

@@ -15,7 +15,7 @@ use narrows_machine::Machine;
 use narrows_output::{Meter, exit, write};
 use narrows_replay::collectives::{ByRules, Layout};
 use narrows_replay::loggp::{self, Parameters};
-use narrows_replay::machine::{Part, Replay};
+use narrows_replay::machine::{PlacedTrace, Replay};
 use narrows_replay::mapping::{self, Mapping};
 use narrows_replay::port::Costs;
 use narrows_replay::report::{Application, Progress};
@@ -310,9 +310,9 @@ impl ReplaySpec {
             }
             let scale = nodes.iter().map(|&node| scale_on(&self.scales, node) / machine.node(node).speed.factor()).collect();
             let costs = nodes.iter().map(|&node| Costs::of(&machine.node(node).software, nic)).collect();
-            Part { name, program, collectives, scale, processes: processes.clone(), costs }
+            PlacedTrace { name, program, collectives, scale, processes: processes.clone(), costs }
         });
-        let parts: Vec<Part> = parts.collect();
+        let parts: Vec<PlacedTrace> = parts.collect();
         let seen = period.map(|period| (period, Arc::new(topology.clone())));
         let (message, hardware) = (machine.message_config(rails), networks.hardware());
         let ways = Some(Ways::of(&machine, &message));

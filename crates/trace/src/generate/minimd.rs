@@ -6,7 +6,7 @@
 use super::{ATOM_STEP_PS, CELL_ATOMS, DENSITY, FORWARD, REVERSE, Script};
 use crate::TraceError;
 use crate::operation::{Collective, Kind};
-use narrows_units::SimTime;
+use narrows_units::{Bytes, SimTime};
 
 /// `in.lj.miniMD.32`: steps between two rebuilds of neighbour lists, and between two outputs.
 const REBUILD: u32 = 20;
@@ -42,8 +42,8 @@ impl Script<'_> {
 
     /// `MPI_Sendrecv`.
     fn send_receive(&mut self, to: u32, from: u32, bytes: u64) -> Result<(), TraceError> {
-        let receive = self.sequence.begin(self.rank, self.ahead, Kind::Receive { from: Some(from), bytes, tag: Some(0) })?;
-        self.sequence.call(self.rank, self.ahead, Kind::Send { to, bytes, tag: 0 })?;
+        let receive = self.sequence.begin(self.rank, self.ahead, Kind::Receive { from: Some(from), bytes: Bytes(bytes), tag: Some(0) })?;
+        self.sequence.call(self.rank, self.ahead, Kind::Send { to, bytes: Bytes(bytes), tag: 0 })?;
         self.sequence.wait(self.rank, self.ahead, receive)
     }
 

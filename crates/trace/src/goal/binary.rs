@@ -7,6 +7,7 @@ use crate::error::{Location, TraceError, expected, found};
 use crate::graph::Graph;
 use crate::operation::{Event, Kind, Order, Program};
 use crate::spool::{Spool, Stored};
+use narrows_units::Bytes;
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
@@ -197,8 +198,8 @@ fn pack(graph: &Graph) -> Vec<u8> {
     let mut entry = 0;
     for (number, operation) in graph.nodes.iter().enumerate() {
         let (code, peer, size, tag) = match operation.kind {
-            Kind::Send { to, bytes, tag } => (1u8, to, bytes, tag),
-            Kind::Receive { from, bytes, tag } => (2, from.unwrap_or(ANY), bytes, tag.unwrap_or(ANY)),
+            Kind::Send { to, bytes: Bytes(bytes), tag } => (1u8, to, bytes, tag),
+            Kind::Receive { from, bytes: Bytes(bytes), tag } => (2, from.unwrap_or(ANY), bytes, tag.unwrap_or(ANY)),
             Kind::Compute { duration } => (3, 0, ns(duration), 0),
             Kind::Collective(_) => unreachable!("refused when the graph was made"),
         };

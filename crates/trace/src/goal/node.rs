@@ -4,7 +4,7 @@ use super::ANY;
 use crate::error::{TraceError, found};
 use crate::graph::Graph;
 use crate::operation::{Event, Kind, Operation, Program};
-use narrows_units::{Excess, PS_PER_NS, SimTime};
+use narrows_units::{Bytes, Excess, PS_PER_NS, SimTime};
 
 /// The whole program of a rank. Delays become nodes of their own; collectives are refused.
 pub fn load(rank: u32, program: &mut dyn Program) -> Result<Graph, TraceError> {
@@ -47,8 +47,8 @@ pub fn node(code: u8, peer: u32, size: u64, tag: u32, cpu: u8, nic: u8, ranks: u
     let kind = match code {
         1 | 2 if peer >= ranks && !(code == 2 && peer == ANY) => return Err(found(format!("a rank below {ranks}"), peer)),
         1 if tag == ANY => return Err(found("a tag for a send", "-1")),
-        1 => Kind::Send { to: peer, bytes: size, tag },
-        2 => Kind::Receive { from: any(peer), bytes: size, tag: any(tag) },
+        1 => Kind::Send { to: peer, bytes: Bytes(size), tag },
+        2 => Kind::Receive { from: any(peer), bytes: Bytes(size), tag: any(tag) },
         3 => {
             let ps = size.checked_mul(PS_PER_NS).ok_or(Excess::Time)?;
             Kind::Compute { duration: SimTime(ps) }

@@ -8,6 +8,7 @@ use crate::graph::Graph;
 use crate::lines::{self, Complain, Lines, Words, show};
 use crate::operation::{Event, Kind, Order, Program};
 use crate::spool::{Spool, Stored};
+use narrows_units::Bytes;
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -253,8 +254,10 @@ pub fn write(path: &Path, output: &mut impl Write, program: &mut dyn Program) ->
             let any = |value: Option<u32>| value.map_or(-1, i64::from);
             match operation.kind {
                 Kind::Compute { duration } => write!(output, "l{number}: calc {}", ns(duration)),
-                Kind::Send { to, bytes, tag } => write!(output, "l{number}: send {bytes}b to {to} tag {tag}"),
-                Kind::Receive { from, bytes, tag } => write!(output, "l{number}: recv {bytes}b from {} tag {}", any(from), any(tag)),
+                Kind::Send { to, bytes: Bytes(bytes), tag } => write!(output, "l{number}: send {bytes}b to {to} tag {tag}"),
+                Kind::Receive { from, bytes: Bytes(bytes), tag } => {
+                    write!(output, "l{number}: recv {bytes}b from {} tag {}", any(from), any(tag))
+                }
                 Kind::Collective(_) => unreachable!("refused when the graph was made"),
             }
             .map_err(fail)?;

@@ -150,13 +150,13 @@ struct Message {
     id: u64,
     source: u32,
     destination: u32,
-    bytes: u64,
+    bytes: Bytes,
     delay: SimTime,
     need: Need,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct CollectiveLine {
     line: u64,
     task: u32,
     position: u32,
@@ -172,7 +172,7 @@ struct Gathering {
     code: u8,
     /// Place among the collectives of its communicator.
     sequence: u64,
-    parts: Vec<Part>,
+    parts: Vec<CollectiveLine>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -247,7 +247,7 @@ impl Reader {
         let max = self.recent.len() as u64 - 1;
         let source = words.number("the source task", max)? as u32;
         let destination = words.number("the destination task", max)? as u32;
-        let bytes = words.number("bytes", Bytes::MESSAGE_MAX.0)?;
+        let bytes = Bytes(words.number("bytes", Bytes::MESSAGE_MAX.0)?);
         let (need, delay) = dependency(&mut words)?;
         if matches!(need, Need::Sent(other) | Need::Received(other) if other == id) {
             return Err(expected(format!("a dependency on another message than {id} itself")));
@@ -296,7 +296,7 @@ impl Reader {
             return Err(expected(what));
         }
         *last = gathering.sequence;
-        gathering.parts.push(Part { line, task, position, send, receive, delay, need });
+        gathering.parts.push(CollectiveLine { line, task, position, send, receive, delay, need });
         self.parts += 1;
         self.offer(Held::Collective(id))
     }
@@ -410,16 +410,16 @@ impl Reader {
         let Some(gathering) = self.collectives.remove(&id) else { return Ok(None) };
         let call = call(id, &gathering, size).unwrap_or_else(|error| {
             self.mistakes.push((gathering.parts[0].line, error));
-            CollectiveCall { operation: Collective::Barrier, communicator, root: 0, send: 0, receive: 0 }
+            CollectiveCall { operation: Collective::Barrier, communicator, root: 0, send: Bytes(0), receive: Bytes(0) }
         });
         let mut first = None;
         for (part, after) in gathering.parts.iter().zip(after) {
             let (send, receive) = volumes(call.operation, part, call.root, size, gathering.code).unwrap_or_else(|excess| {
                 self.mistakes.push((part.line, excess.into()));
-                (0, 0)
+                (Bytes(0), Bytes(0))
             });
             let call = CollectiveCall { send, receive, ..call };
-            let said = meetings::Part { rank: part.task, operation: self.spool.operations(part.task), call };
+            let said = meetings::CollectivePart { rank: part.task, operation: self.spool.operations(part.task), call };
             if let Some(contradiction) = Contradiction::between(*first.get_or_insert(said), said) {
                 self.mistakes.push((part.line, TraceError::from(Box::new(contradiction)).within(format!("G{id}"))));
             }
@@ -530,14 +530,14 @@ fn dependency(words: &mut Words<'_>) -> Result<(Need, SimTime), TraceError> {
 fn call(id: u64, gathering: &Gathering, size: u32) -> Result<CollectiveCall, TraceError> {
     let parts = &gathering.parts;
     let n = u64::from(size);
-    let single = |is_root: &dyn Fn(&Part) -> bool| {
+    let single = |is_root: &dyn Fn(&CollectiveLine) -> bool| {
         let mut roots = parts.iter().filter(|part| is_root(part));
         match (roots.next(), roots.next()) {
             (root, None) => Ok(root.map_or(0, |part| part.position)),
             (_, Some(_)) => Err(found(format!("sizes that leave one root for G{id}"), "several")),
         }
     };
-    let all = |same: &dyn Fn(&Part) -> bool| parts.iter().all(same);
+    let all = |same: &dyn Fn(&CollectiveLine) -> bool| parts.iter().all(same);
     let first = parts[0];
     let (operation, root) = match gathering.code {
         0 => (Collective::Broadcast, single(&|part| part.send > 0)?),
@@ -573,20 +573,21 @@ fn call(id: u64, gathering: &Gathering, size: u32) -> Result<CollectiveCall, Tra
             (if even { Collective::Alltoall } else { Collective::Alltoallv }, 0)
         }
     };
-    Ok(CollectiveCall { operation, communicator: gathering.communicator, root, send: 0, receive: 0 })
+    Ok(CollectiveCall { operation, communicator: gathering.communicator, root, send: Bytes(0), receive: Bytes(0) })
 }
 
 /// Bytes in the send and receive buffers ([`Collective`]) from those of a line.
-fn volumes(operation: Collective, part: &Part, root: u32, size: u32, code: u8) -> Result<(u64, u64), Excess> {
+fn volumes(operation: Collective, part: &CollectiveLine, root: u32, size: u32, code: u8) -> Result<(Bytes, Bytes), Excess> {
     let n = u64::from(size);
-    let all = || Bytes(part.send).checked_mul(n).map(Bytes::get);
+    let (send, receive) = (Bytes(part.send), Bytes(part.receive));
+    let all = || send.checked_mul(n);
     Ok(match operation {
-        Collective::Barrier => (0, 0),
-        Collective::Reduce if part.position == root => (part.receive, part.receive),
-        Collective::Scatter if part.position == root => (part.send, part.send / n),
+        Collective::Barrier => (Bytes(0), Bytes(0)),
+        Collective::Reduce if part.position == root => (receive, receive),
+        Collective::Scatter if part.position == root => (send, Bytes(part.send / n)),
         Collective::Alltoall => (all()?, all()?),
         // The total, or the same to each beside others that send something else. What comes in is not written.
-        Collective::Alltoallv if code == 7 => (if part.receive == 0 { all()? } else { part.send }, 0),
-        _ => (part.send, part.receive),
+        Collective::Alltoallv if code == 7 => (if part.receive == 0 { all()? } else { send }, Bytes(0)),
+        _ => (send, receive),
     })
 }

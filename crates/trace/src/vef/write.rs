@@ -7,7 +7,7 @@ use super::code;
 use crate::ideal::{self, Observer, Origin, Start};
 use crate::operation::{Collective, CollectiveCall, Kind, Program};
 use crate::{Communicators, TraceError};
-use narrows_units::{PS_PER_NS, SimTime};
+use narrows_units::{Bytes, PS_PER_NS, SimTime};
 use std::collections::BTreeMap;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
@@ -91,7 +91,7 @@ impl<W: Write> Writer<'_, W> {
     }
 
     fn collective(&mut self, start: &Start<'_>, call: &CollectiveCall) -> Result<(), TraceError> {
-        let CollectiveCall { operation, communicator, root, mut send, mut receive } = *call;
+        let CollectiveCall { operation, communicator, root, send: Bytes(mut send), receive: Bytes(mut receive) } = *call;
         let size = u64::from(self.communicators.size(communicator).unwrap_or(1));
         let is_root = self.communicators.position(communicator, start.rank) == Some(root);
         self.written.collectives = self.written.collectives.max(start.number + 1);
@@ -129,9 +129,9 @@ impl<W: Write> Writer<'_, W> {
         let (reduce, communicator, rank) = (scatter - 1, call.communicator, start.rank);
         let (code, next) = (1, 4);
         let first = self.communicators.position(communicator, rank) == Some(0);
-        let (send, receive) = if first { (0, call.send) } else { (call.send, 0) };
+        let (send, receive) = if first { (0, call.send.0) } else { (call.send.0, 0) };
         self.line(start, format_args!("G{reduce} {communicator} {code} {rank} {send} {receive}"))?;
-        let (send, receive) = if first { (call.send, 0) } else { (0, call.receive) };
+        let (send, receive) = if first { (call.send.0, 0) } else { (0, call.receive.0) };
         writeln!(self.output, "G{scatter} {communicator} {next} {rank} {send} {receive} 3 0 G{reduce}")
             .map_err(TraceError::output(self.path))
     }
@@ -144,7 +144,7 @@ impl<W: Write> Writer<'_, W> {
 impl<W: Write> Observer for Writer<'_, W> {
     fn start(&mut self, start: &Start<'_>) -> Result<(), TraceError> {
         match &start.operation.kind {
-            Kind::Send { to, bytes, .. } => {
+            Kind::Send { to, bytes: Bytes(bytes), .. } => {
                 self.written.messages += 1;
                 self.line(start, format_args!("{} {} {to} {bytes}", start.number, start.rank))
             }

@@ -4,7 +4,7 @@ use narrows_trace::operation::{Collective, CollectiveCall, Event};
 use narrows_trace::{
     Anonymous, Communicators, Dependency, Format, Kind, Operation, Order, Program, ReadOptions, Recorded, Scaled, TraceError, ideal,
 };
-use narrows_units::SimTime;
+use narrows_units::{Bytes, SimTime};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -54,15 +54,15 @@ fn mistakes(content: impl AsRef<[u8]>) -> Vec<String> {
 }
 
 fn send(to: u32, bytes: u64, tag: u32, delay_ns: u64) -> Operation {
-    Operation { delay: SimTime::from_ns(delay_ns), ..Operation::new(Kind::Send { to, bytes, tag }) }
+    Operation { delay: SimTime::from_ns(delay_ns), ..Operation::new(Kind::Send { to, bytes: Bytes(bytes), tag }) }
 }
 
 fn receive(from: u32, bytes: u64, tag: u32) -> Operation {
-    Operation::new(Kind::Receive { from: Some(from), bytes, tag: Some(tag) })
+    Operation::new(Kind::Receive { from: Some(from), bytes: Bytes(bytes), tag: Some(tag) })
 }
 
 fn collective(operation: Collective, root: u32, send: u64, receive: u64, delay_ns: u64) -> Operation {
-    let kind = Kind::Collective(CollectiveCall { operation, communicator: 0, root, send, receive });
+    let kind = Kind::Collective(CollectiveCall { operation, communicator: 0, root, send: Bytes(send), receive: Bytes(receive) });
     Operation { delay: SimTime::from_ns(delay_ns), ..Operation::new(kind) }
 }
 
@@ -107,7 +107,7 @@ fn vef_collectives_are_told_from_their_sizes() {
         let lines = sizes.iter().enumerate().map(|(task, (send, receive))| format!("G0 0 {code} {task} {send} {receive} 0 0 -1\n"));
         let text = format!("VEF 3 0 1 1 3 TRUE\nC0 0 1 2\n{}", lines.collect::<String>());
         let calls = read(&text).into_iter().map(|list| match list[0].0.kind {
-            Kind::Collective(call) => (call.operation, call.root, call.send, call.receive),
+            Kind::Collective(call) => (call.operation, call.root, call.send.0, call.receive.0),
             other => panic!("{other:?}"),
         });
         calls.collect::<Vec<_>>()
@@ -211,7 +211,7 @@ fn goal_as_described() {
         ],
         // In an order in which everything stands behind what it waits for.
         vec![(receive(0, 100, 7), vec![]), (compute(5, 0), vec![Dependency { operation: 0, event: Event::Started }])],
-        vec![(Operation::new(Kind::Receive { from: None, bytes: 8, tag: None }), vec![])],
+        vec![(Operation::new(Kind::Receive { from: None, bytes: Bytes(8), tag: None }), vec![])],
     ];
     assert_eq!(read(GOAL), expected);
 }
@@ -333,8 +333,8 @@ fn sample() -> Recorded {
         program.push(rank, send(next, 512, 5, 0), &[Dependency::started(1)]);
         program.push(rank, collective(Collective::Allreduce, 0, 8, 8, 0), &[Dependency::done(1), Dependency::done(2)]);
         if rank % 2 == 1 {
-            let call = CollectiveCall { operation: Collective::Broadcast, communicator: odd, root: 1, send: 0, receive: 64 };
-            let call = if rank == 1 { CollectiveCall { send: 64, receive: 0, ..call } } else { call };
+            let call = CollectiveCall { operation: Collective::Broadcast, communicator: odd, root: 1, send: Bytes(0), receive: Bytes(64) };
+            let call = if rank == 1 { CollectiveCall { send: Bytes(64), receive: Bytes(0), ..call } } else { call };
             program.push(rank, Operation::new(Kind::Collective(call)), &[Dependency::done(3)]);
         }
     }

@@ -2,7 +2,7 @@
 
 use narrows_trace::operation::{Collective, CollectiveCall};
 use narrows_trace::{Communicators, Dependency, Format, Kind, Operation, Order, Program, ReadOptions, Recorded, Spool, ideal};
-use narrows_units::SimTime;
+use narrows_units::{Bytes, SimTime};
 use proptest::prelude::*;
 
 /// One step of all ranks, so that the program is complete.
@@ -40,8 +40,8 @@ fn program(ranks: u32, steps: &[Step]) -> Recorded {
         match *step {
             Step::Compute(rank, ps) => push(rank, Kind::Compute { duration: SimTime(ps) }, false),
             Step::Message(from, to, bytes, tag, wait) => {
-                push(from, Kind::Send { to, bytes, tag }, false);
-                push(to, Kind::Receive { from: Some(from), bytes, tag: Some(tag) }, !wait && from == to);
+                push(from, Kind::Send { to, bytes: Bytes(bytes), tag }, false);
+                push(to, Kind::Receive { from: Some(from), bytes: Bytes(bytes), tag: Some(tag) }, !wait && from == to);
             }
             Step::Collective(which, root, x) => {
                 // The first twelve are the ones that VEF can say, as far as they have equal parts.
@@ -69,7 +69,11 @@ fn program(ranks: u32, steps: &[Step]) -> Recorded {
                         Collective::Alltoall => (n * x, n * x),
                         _ => (x, x),
                     };
-                    push(rank, Kind::Collective(CollectiveCall { operation, communicator: 0, root, send, receive }), false);
+                    push(
+                        rank,
+                        Kind::Collective(CollectiveCall { operation, communicator: 0, root, send: Bytes(send), receive: Bytes(receive) }),
+                        false,
+                    );
                 }
             }
         }
@@ -108,7 +112,7 @@ struct Log(Vec<(u64, u32, String)>);
 impl ideal::Observer for Log {
     fn start(&mut self, start: &ideal::Start<'_>) -> Result<(), narrows_trace::TraceError> {
         let text = match start.operation.kind {
-            Kind::Send { to, bytes, .. } => format!("{to} {bytes}"),
+            Kind::Send { to, bytes: Bytes(bytes), .. } => format!("{to} {bytes}"),
             Kind::Collective(call) => format!("{call:?}"),
             _ => return Ok(()),
         };
