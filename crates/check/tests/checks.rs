@@ -152,7 +152,10 @@ fn a_collective_that_some_rank_never_calls_is_a_mistake() {
     let alone = checked(3, all(&[0, 1, 2, 0]));
     assert_eq!((kinds(&alone), &alone.findings[0].ranks[..]), (vec![Kind::Collective], &[0][..]));
     let text = &alone.findings[0].text;
-    assert!(text.contains("the 2nd on MPI_COMM_WORLD: ranks 1-2 never call it (MPI_Bcast root 0 of 1 4-byte integers on rank 0)"), "{text}");
+    assert!(
+        text.contains("the 2nd on MPI_COMM_WORLD: ranks 1-2 never call it (MPI_Bcast root 0 of 1 4-byte integers on rank 0)"),
+        "{text}"
+    );
     let root = checked(3, all(&[1, 2]));
     assert!(root.findings[0].text.contains("rank 0 never calls it"), "{}", root.findings[0].text);
     // A rank that has not told that it has the communicator may have called it, and one that goes on may come.
