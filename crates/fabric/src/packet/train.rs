@@ -268,8 +268,8 @@ impl Train {
         (last < self.made()).then(|| self.starts(last - self.window, 0))
     }
 
-    /// When the next packet must be computed, if there is one: as soon as it is asked for. Later the time at which it is
-    /// read could have passed.
+    /// When the next packet must be computed, if there is one: as soon as it is asked for. Later the time at which it
+    /// is read could have passed.
     fn goes_on(&self) -> Option<u64> {
         let message = self.messages.back().filter(|message| self.made() < message.first + message.packets)?;
         let ahead = if message.transfer.source_dma { self.window } else { 1 };
