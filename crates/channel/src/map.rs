@@ -71,7 +71,6 @@ impl Mapping {
     /// # Errors
     /// [`MappingError::Create`] when the system does not give that much memory.
     pub fn create(ranks: u32, settings: layout::Settings) -> Result<(Mapping, OwnedFd), MappingError> {
-        // SAFETY: a constant, terminated name; no other argument is a pointer.
         let fd = memory_file(c"narrows")?;
         let bytes = layout::file_bytes(ranks as usize);
         // SAFETY: plain system calls on our descriptor. Beyond `ulimit -f` the default would be to be killed by

@@ -23,8 +23,8 @@ struct Arrived {
 pub struct Group {
     members: Vec<u32>,
     remote: Vec<u32>,
-    /// Those that have told that they have it.
-    known_by: BTreeSet<u32>,
+    /// Members that have told that they have it.
+    holders: BTreeSet<u32>,
     /// How many collectives each of its ranks has called.
     called: BTreeMap<u32, u64>,
     /// Those that not all have called yet.
@@ -37,12 +37,12 @@ pub struct Group {
 
 impl Group {
     pub fn new(members: Vec<u32>, remote: Vec<u32>) -> Group {
-        Group { members, remote, known_by: BTreeSet::new(), called: BTreeMap::new(), open: VecDeque::new(), over: 0, mistake: None }
+        Group { members, remote, holders: BTreeSet::new(), called: BTreeMap::new(), open: VecDeque::new(), over: 0, mistake: None }
     }
 
-    /// `rank` has this communicator.
-    pub fn is_known_by(&mut self, rank: u32) {
-        self.known_by.insert(rank);
+    /// `rank` has told that it has this communicator.
+    pub fn add_holder(&mut self, rank: u32) {
+        self.holders.insert(rank);
     }
 
     /// The rank in MPI_COMM_WORLD that `rank` calls `peer`.
@@ -143,7 +143,7 @@ impl Group {
 
     /// Who never calls the first collective that not all have called.
     fn never_called(&self, has_ended: impl Fn(u32) -> bool) -> Option<String> {
-        if self.known_by.len() != self.size() {
+        if self.holders.len() != self.size() {
             return None;
         }
         let slot = self.open.front()?;

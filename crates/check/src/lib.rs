@@ -247,8 +247,8 @@ impl Checker {
         let mut known = Vec::new();
         for rank in 0..ranks {
             groups.push(Group::new(vec![rank], Vec::new()));
-            groups[0].is_known_by(rank);
-            groups[1 + rank as usize].is_known_by(rank);
+            groups[0].add_holder(rank);
+            groups[1 + rank as usize].add_holder(rank);
             let mut new = Rank::default();
             new.communicators.extend([(0, 0), (1, 1 + rank as usize)]);
             *new.known.entry((all.clone(), Vec::new())).or_default() += 1;
@@ -368,7 +368,7 @@ impl Checker {
             self.groups.push(Group::new(key.0, key.1));
         }
         own.communicators.insert(number, group);
-        self.groups[group].is_known_by(rank);
+        self.groups[group].add_holder(rank);
     }
 
     fn message(&mut self, rank: u32, time: u64, message: Message) {

@@ -477,11 +477,11 @@ impl Run<'_> {
         let running = std::mem::take(&mut self.running);
         for &rank in &running {
             let full = self.world.processes().has_mail(rank);
+            self.must_be_sane(rank)?;
             self.take_commands(rank)?;
             self.ranks[rank as usize].taken = 0;
             let region = self.mapping.region(rank).expect("rank numbers come from the mapping");
             let header = region.header();
-            self.must_be_sane(rank)?;
             header.commands.store(0, Relaxed);
             let error = header.push_error.swap(0, Relaxed);
             if error != 0 {

@@ -247,9 +247,9 @@ impl Train {
         true
     }
 
-    /// Computes packets ahead.
+    /// Computes packets ahead: at least all that are asked for at once.
     fn extend(&mut self, how: How<'_>) {
-        for _ in 0..CHUNK {
+        for _ in 0..CHUNK.max(self.window) {
             if !self.make(how) {
                 return;
             }
@@ -266,6 +266,14 @@ impl Train {
             return Some(message.started);
         }
         (last < self.made()).then(|| self.starts(last - self.window, 0))
+    }
+
+    /// When the next packet must be computed, if there is one: as soon as it is asked for. Later the time at which it
+    /// is read could have passed.
+    fn goes_on(&self) -> Option<u64> {
+        let message = self.messages.back().filter(|message| self.made() < message.first + message.packets)?;
+        let ahead = if message.transfer.source_dma { self.window } else { 1 };
+        Some(self.starts(self.made() - ahead, 0))
     }
 
     fn begins_at_target(&self, number: u64) -> Option<u64> {
@@ -286,12 +294,7 @@ impl Train {
                 next = next.min(self.begins_at_target(message.first + message.packets - 1).unwrap_or(NEVER));
             }
         }
-        if let Some(message) = self.messages.back()
-            && self.made() < message.first + message.packets
-        {
-            next = next.min(self.starts(self.made() - 1, 0));
-        }
-        next
+        next.min(self.goes_on().unwrap_or(NEVER))
     }
 
     /// Forgets packets of which nothing is left anywhere; the next ones to be read look at those a window before.
@@ -568,14 +571,11 @@ impl<P: Ports> Region<P> {
     /// Tells what is known by now, and sees to it that it is called again when there is more.
     fn tell_train(&mut self, now: u64, number: usize, fx: &mut impl Effects) {
         let mut train = std::mem::take(&mut self.trains.trains[number]);
-        if let Some(message) = train.messages.back()
-            && train.made() < message.first + message.packets
-            && train.starts(train.made() - 1, 0) <= now
-        {
+        let has_come = |at: Option<u64>| at.is_some_and(|at| at <= now);
+        if has_come(train.goes_on()) {
             train.extend(self.how());
             train.forget(now, self.how());
         }
-        let has_come = |at: Option<u64>| at.is_some_and(|at| at <= now);
         for at in 0..train.messages.len() {
             let message = &train.messages[at];
             let (first, last, slot) = (message.first, message.first + message.packets - 1, message.slot);

@@ -140,6 +140,25 @@ fn a_train_may_end_in_any_instant() {
     }
 }
 
+/// Packets are computed 256 at a time: the last ones of a message may be the first of such a chunk, and a fast bus has
+/// read them before the packets in front of them are on the link.
+#[test]
+fn packets_are_known_before_they_are_asked_for() {
+    let topology = tree();
+    let regions = vec![0; topology.switches() as usize];
+    for packets in (255..=262).chain(511..=518) {
+        for (window, pcie) in [(1, 10), (1, 100), (4, 10), (4, 40), (4, 10_000), (300, 10), (300, 1_000), (1_000, 40)] {
+            let pcie_rate = ByteRate(pcie * 1_000_000_000);
+            let config = NetworkConfig { read_window: window, pcie_rate, ..round_numbers(NetworkKind::Packet) };
+            let list = [alone(2, packets * 1_000)];
+            let (train, events) = run(&config, &topology, &regions, &list, false);
+            let (single, more) = run(&config, &topology, &regions, &list, true);
+            assert_eq!(train, single, "{packets} packets, {window} of them read ahead at {pcie} GB/s");
+            assert!(events < more, "{events} events for a train, {more} for its packets");
+        }
+    }
+}
+
 prop_compose! {
     fn blocks()(
         at in 0u64..200, source in 0u32..8, target in 0u32..8, lane in 0u8..4, payload in prop_oneof![0u64..3000, 7000u64..40_000],

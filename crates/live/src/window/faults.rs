@@ -168,7 +168,9 @@ impl Run<'_> {
         let own = self.exit_code(rank, fault);
         // One that dies of a signal while it ends the job says none: Open MPI's and hydra do of SIGPIPE now and then.
         let exit_code = self.launcher_end.and_then(|end| end.code()).filter(|&code| code != 0).unwrap_or(own);
-        let message = self.must_be_sane(rank).err().map_or_else(|| self.describe(rank, fault), |scribbled| scribbled.message);
+        // Whoever dies first of it.
+        let scribbled = self.must_be_sane(self.scribbler().unwrap_or(rank)).err();
+        let message = scribbled.map_or_else(|| self.describe(rank, fault), |scribbled| scribbled.message);
         Failure { message, exit_code }
     }
 

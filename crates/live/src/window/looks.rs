@@ -33,6 +33,9 @@ impl Run<'_> {
         }
         self.look_for_births();
         self.look_for_faults()?;
+        if let Some(rank) = self.scribbler() {
+            self.must_be_sane(rank)?;
+        }
         if let Ok(Some(status)) = self.child.try_wait() {
             // All that it has waited for is dead by now.
             self.launcher_end = Some(status);
@@ -116,6 +119,11 @@ impl Run<'_> {
         self.failure(1, message)
     }
 
+    /// The first rank that has written over the mark in its region.
+    pub(super) fn scribbler(&self) -> Option<u32> {
+        (0..self.ranks.len() as u32).find(|&rank| self.header(rank).mark.load(Relaxed) != MARK)
+    }
+
     /// What `rank`, which is parked, has left in its words can be there.
     pub(super) fn must_be_sane(&self, rank: u32) -> Result<(), Failure> {
         let header = self.header(rank);
@@ -138,14 +146,11 @@ impl Run<'_> {
         Err(self.scribbled(&self.name(rank), &what))
     }
 
-    /// No rank has written over its mark, and what counts the ranks that run is right; all ranks can write that word.
-    /// `wrong_since`: when it was first seen that none runs and some are counted, of the time that the window takes.
+    /// Ranks that run are counted in a word that all can write. `wrong_since`: when it was first seen that none runs
+    /// and some are counted, of the time that the window takes.
     pub(super) fn must_be_counted(&self, elapsed: Duration, wrong_since: &mut Duration) -> Result<(), Failure> {
         let runs = |&rank: &u32| self.header(rank).state.load(Acquire) == state::RUNNING;
         let counted = self.mapping.header().running.load(Acquire);
-        if let Some(rank) = (0..self.ranks.len() as u32).find(|&rank| self.header(rank).mark.load(Relaxed) != MARK) {
-            self.must_be_sane(rank)?;
-        }
         if counted == 0 || self.running.iter().any(runs) {
             *wrong_since = elapsed;
         }
