@@ -7,6 +7,7 @@
 
 use narrows_trace::operation::{Collective, CollectiveCall};
 use narrows_trace::{Kind, Program, Recording, ideal, merge};
+use narrows_units::Bytes;
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -91,15 +92,15 @@ fn communication(recording: &mut Recording, rank: u32) -> Vec<Kind> {
 }
 
 fn call(operation: Collective, communicator: u32, root: u32, send: u64, receive: u64) -> Kind {
-    Kind::Collective(CollectiveCall { operation, communicator, root, send, receive })
+    Kind::Collective(CollectiveCall { operation, communicator, root, send: Bytes(send), receive: Bytes(receive) })
 }
 
 fn send(to: u32, bytes: u64, tag: u32) -> Kind {
-    Kind::Send { to, bytes, tag }
+    Kind::Send { to, bytes: Bytes(bytes), tag }
 }
 
 fn receive(from: u32, bytes: u64, tag: u32) -> Kind {
-    Kind::Receive { from: Some(from), bytes, tag: Some(tag) }
+    Kind::Receive { from: Some(from), bytes: Bytes(bytes), tag: Some(tag) }
 }
 
 /// What a rank does so that its library can give a new communicator its number; `split`: out of so many ranks.
@@ -118,7 +119,7 @@ fn agreement(mpi: &Mpi, made: u32, is_first: bool, is_first_of_new: bool, split:
 fn is_agreement(kind: &Kind) -> bool {
     use Collective::*;
     let sizes = [(Allgather, 8), (Reduce, 4), (Broadcast, 4), (Broadcast, 0), (Allreduce, 260)];
-    matches!(kind, Kind::Collective(call) if sizes.contains(&(call.operation, call.send)) && call.receive <= 260)
+    matches!(kind, Kind::Collective(call) if sizes.contains(&(call.operation, call.send.0)) && call.receive.0 <= 260)
 }
 
 #[test]
@@ -202,9 +203,9 @@ fn neighbours_and_persistent_collectives() {
         // behind.
         let parts = |kinds: &[Kind]| -> Vec<(char, u32, u64)> {
             let part = |kind: &Kind| match *kind {
-                Kind::Receive { from: Some(from), bytes, tag: Some(_) } => ('r', from, bytes),
-                Kind::Send { to, bytes, .. } => ('s', to, bytes),
-                Kind::Collective(call) => ('c', call.root, call.send),
+                Kind::Receive { from: Some(from), bytes, tag: Some(_) } => ('r', from, bytes.0),
+                Kind::Send { to, bytes, .. } => ('s', to, bytes.0),
+                Kind::Collective(call) => ('c', call.root, call.send.0),
                 ref other => panic!("{other:?}"),
             };
             kinds.iter().map(part).collect()
@@ -249,7 +250,7 @@ fn between_groups() {
             for kind in communication(&mut recording, rank) {
                 match kind {
                     // Not those of the two duplicates.
-                    Kind::Send { to, bytes, .. } if (rank < 2) != (to < 2) => moved[usize::from(rank < 2)] += bytes,
+                    Kind::Send { to, bytes, .. } if (rank < 2) != (to < 2) => moved[usize::from(rank < 2)] += bytes.0,
                     Kind::Send { to, .. } => assert_eq!((rank, to), (0, 1)),
                     _ => {}
                 }
@@ -266,9 +267,9 @@ fn between_groups() {
         // The root of the first group, and the leader of the second.
         let list = communication(&mut recording, 1);
         let part = |kind: &Kind| match *kind {
-            Kind::Receive { from: Some(from), bytes, tag: Some(_) } => ("receive", from, bytes),
-            Kind::Send { to, bytes, .. } => ("send", to, bytes),
-            Kind::Collective(call) => (call.operation.name(), call.communicator, call.send),
+            Kind::Receive { from: Some(from), bytes, tag: Some(_) } => ("receive", from, bytes.0),
+            Kind::Send { to, bytes, .. } => ("send", to, bytes.0),
+            Kind::Collective(call) => (call.operation.name(), call.communicator, call.send.0),
             ref other => panic!("{other:?}"),
         };
         let begin: Vec<_> = list.iter().filter(|kind| !is_agreement(kind)).map(part).take(12).collect();
