@@ -79,6 +79,13 @@ CHECKS = {
 }
 # Open MPI 4.1 has none.
 WITHOUT_SESSIONS = ("debian",)
+# What unmet.c does: what of the deadlock must be said, of ranks and lines.
+UNMET = {
+    "tag": [r"MPI_Recv at unmet\.c:18 from rank 0, tag 6: no message fits; rank 0 has sent tag 5 \(MPI_Send at unmet\.c:16\)"],
+    "communicator": [r"MPI_Irecv at unmet\.c:23 from rank 0, tag 5: no message fits; rank 0 has sent one on a communicator of ranks 0-3 \(MPI_Send at unmet\.c:21\)"],
+    "rank": [r"MPI_Irecv at unmet\.c:30 from rank 0, tag 5: no message fits; rank 2 has sent to rank 1 \(MPI_Send at unmet\.c:28\)"],
+    "nothing": [r"MPI_Irecv at unmet\.c:35 from rank 0, tag 5: no message fits\n", r"MPI_Irecv at unmet\.c:36 from any rank, any tag, on a communicator of ranks 0-3: no message fits\n"],
+}
 # Two ranks are enough for these, the others have four.
 TWO = ("mix", "buffers")
 # Programs without a mistake.
@@ -136,6 +143,15 @@ def check(mpi: Mpi, folder: Path, program: str, argument: str, wanted: list[str]
     for finding in summary["findings"]:
         if not re.search(r"\(MPI 4\.1, \d", finding["text"]):
             raise Failure(f"no section: {finding['text']}")
+
+
+def unmet(mpi: Mpi, folder: Path, argument: str) -> None:
+    """A deadlock names the messages that are missing."""
+    binary = build(mpi, WRONG / "unmet.c", folder / mpi.name / f"unmet-{argument}")
+    done = narrows(mpi, "run", "-n", "4", "--compute", "none", "--check", "--", binary, argument)
+    for pattern in ["deadlock", *UNMET[argument]]:
+        if not re.search(pattern, done.stderr):
+            raise Failure(f"no line matches {pattern}: {done.stderr}")
 
 
 def right(mpi: Mpi, folder: Path, program: str) -> None:
@@ -283,6 +299,9 @@ def main() -> int:
                     continue
                 (folder / mpi.name / f"{program}-{argument}").mkdir(parents=True)
                 jobs.append((f"check_{program}_{argument}", mpi, check, (program, argument, wanted)))
+            for argument in UNMET:
+                (folder / mpi.name / f"unmet-{argument}").mkdir(parents=True)
+                jobs.append((f"unmet_{argument}", mpi, unmet, (argument,)))
             cases = ("race", "probe", "shrunk", "head", *STABLE)
             for program in (*RIGHT_PROGRAMS, *RIGHT_ARGUMENTS, "silent", *(f"explore-{case}" for case in cases)):
                 (folder / mpi.name / program).mkdir(parents=True)

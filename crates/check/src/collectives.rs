@@ -131,12 +131,7 @@ impl Group {
                 format!("{what} on {}", list(&ranks))
             })
             .collect();
-        let detail = format!(
-            "collectives do not fit, the {} on {}: {why} ({})",
-            ordinal(index + 1),
-            if is_world { "MPI_COMM_WORLD".to_owned() } else { format!("a communicator of {}", self.who()) },
-            ways.join("; ")
-        );
+        let detail = format!("collectives do not fit, the {} on {}: {why} ({})", ordinal(index + 1), self.name(is_world), ways.join("; "));
         let sites = slot.iter().map(|arrived| Site { rank: arrived.rank, call: arrived.call.call, place: arrived.call.place });
         Some(Found { kind: Kind::Collective, detail, sites: sites.collect(), communicator: None })
     }
@@ -154,10 +149,14 @@ impl Group {
         (!never.is_empty()).then(|| format!("{} never {verb} it", list(&never)))
     }
 
-    fn who(&self) -> String {
+    /// What it is called, MPI_COMM_WORLD or by its members.
+    pub fn name(&self, is_world: bool) -> String {
+        if is_world {
+            return "MPI_COMM_WORLD".to_owned();
+        }
         let mut all: Vec<u32> = self.members.iter().chain(&self.remote).copied().collect();
         all.sort_unstable();
-        list(&all)
+        format!("a communicator of {}", list(&all))
     }
 }
 

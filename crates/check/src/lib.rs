@@ -35,7 +35,7 @@ mod windows;
 pub use messages::Choice;
 
 use collectives::Group;
-use messages::{Half, Messages};
+use messages::{Half, Messages, Unmet};
 use narrows_facts::shape::{self, Shape};
 use narrows_facts::{Access, Fact, Message, Mode, Object, UNKNOWN};
 use narrows_mpicalls::{ANY, CALLS};
@@ -590,6 +590,50 @@ impl Checker {
         waits
     }
 
+    /// Sends and receives of all ranks that have not met their other ends, a line each with its rank, in the order in
+    /// which they were posted: what a deadlock waits for. With what comes closest: a message with another tag, on
+    /// another communicator or of another rank.
+    pub fn unmet(&self) -> Vec<(u32, String)> {
+        let all = self.messages.unmet(&self.groups);
+        let mut places = Places::default();
+        all.iter().map(|unmet| (unmet.rank, self.describe(unmet, &all, &mut places))).collect()
+    }
+
+    fn describe(&self, unmet: &Unmet, all: &[Unmet], places: &mut Places) -> String {
+        let peer = |peer: Option<u32>| peer.map_or_else(|| "any rank".to_owned(), |peer| format!("rank {peer}"));
+        let tag = |tag: Option<i64>| tag.map_or_else(|| "any tag".to_owned(), |tag| format!("tag {tag}"));
+        let (way, none) = if unmet.receive { ("from", "no message fits") } else { ("to", "not received") };
+        let mut text = format!("{} {way} {}, {}", self.name(unmet.site, places), peer(unmet.peer), tag(unmet.tag));
+        if unmet.group != 0 {
+            text += &format!(", on {}", self.groups[unmet.group].name(false));
+        }
+        text += &format!(": {none}");
+        if let Some(near) = unmet.nearest(all) {
+            let verb = if near.receive { "waits for" } else { "has sent" };
+            let (call, near_tag) = (self.name(near.site, places), tag(near.tag));
+            text += &if near.group != unmet.group {
+                let on = self.groups[near.group].name(near.group == 0);
+                format!("; rank {} {verb} one on {on} ({call})", near.rank)
+            } else if unmet.tag.zip(near.tag).is_some_and(|(a, b)| a != b) {
+                format!("; rank {} {verb} {near_tag} ({call})", near.rank)
+            } else if near.receive {
+                format!("; rank {} waits for {} ({call})", near.rank, peer(near.peer))
+            } else {
+                format!("; rank {} has sent to {} ({call})", near.rank, peer(near.peer))
+            };
+        }
+        text
+    }
+
+    /// A call with the place where it stands, if that is known.
+    fn name(&self, site: Site, places: &mut Places) -> String {
+        let call = CALLS.get(site.call as usize).map_or("?", |call| call.name);
+        match self.ranks[site.rank as usize].places.get(&site.place).filter(|(object, _)| !object.is_empty()) {
+            Some((object, offset)) => format!("{call} at {}", places.line(Place { object, offset: *offset })),
+            None => call.to_owned(),
+        }
+    }
+
     /// All findings, those of the same calls at the same places put together, and the choices.
     pub fn finish(self) -> Checked {
         let (choices, matching) = (self.messages.choices(), self.messages.matching());
@@ -617,14 +661,7 @@ impl Checker {
             if found.communicator.is_some_and(|group| self.messages.is_doubtful(group)) {
                 continue;
             }
-            let name = |site: &Site| {
-                let call = CALLS.get(site.call as usize).map_or("?", |call| call.name);
-                match self.ranks[site.rank as usize].places.get(&site.place).filter(|(object, _)| !object.is_empty()) {
-                    Some((object, offset)) => format!("{call} at {}", places.line(Place { object, offset: *offset })),
-                    None => call.to_owned(),
-                }
-            };
-            let mut calls: Vec<String> = found.sites.iter().map(name).collect();
+            let mut calls: Vec<String> = found.sites.iter().map(|&site| self.name(site, &mut places)).collect();
             if matches!(found.kind, Kind::Collective | Kind::Conflict | Kind::Thread) {
                 // Who came first depends on time.
                 calls.sort();

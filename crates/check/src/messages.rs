@@ -65,6 +65,8 @@ const CHOICES: usize = 256;
 /// A receive in the order of its rank.
 struct Posted {
     request: u32,
+    /// Source, in its communicator, and tag that it wants.
+    wants: (i64, i64),
     /// Source and tag, once both are known.
     envelope: Option<(i64, i64)>,
     /// The tag that it wants, if it takes messages of anybody.
@@ -72,6 +74,37 @@ struct Posted {
     half: Half,
     /// It only looks at a message.
     probe: bool,
+}
+
+/// A send or receive that has not met its other end. Ranks are those of MPI_COMM_WORLD.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unmet {
+    pub receive: bool,
+    pub group: usize,
+    pub rank: u32,
+    /// `None`: anybody.
+    pub peer: Option<u32>,
+    /// `None`: any.
+    pub tag: Option<i64>,
+    pub site: Site,
+    time: u64,
+}
+
+impl Unmet {
+    /// In how many of communicator, rank and tag `other`, an end of the other kind at the rank that this one names,
+    /// agrees with this one.
+    fn agreement(&self, other: &Unmet) -> u32 {
+        let meets = |a: Option<u32>, b: u32| a.is_none_or(|a| a == b);
+        let tags = self.tag.zip(other.tag).is_none_or(|(a, b)| a == b);
+        u32::from(self.group == other.group) + u32::from(tags) + u32::from(meets(self.peer, other.rank) && meets(other.peer, self.rank))
+    }
+
+    /// The end that comes closest to this one, among those that `all` are.
+    pub fn nearest<'a>(&self, all: &'a [Unmet]) -> Option<&'a Unmet> {
+        let others = all.iter().filter(|other| other.receive != self.receive && self.agreement(other) == 2);
+        // The first one at the rank that is named, else the first one of all.
+        others.min_by_key(|other| self.peer.is_some_and(|peer| peer != other.rank))
+    }
 }
 
 /// Communicator, source, target, tag: ranks of MPI_COMM_WORLD.
@@ -138,8 +171,14 @@ impl Messages {
         if anybody.is_some() {
             self.logs.entry((rank, group)).or_default();
         }
-        let posted =
-            Posted { request: message.request, envelope: known.then_some((message.peer, message.tag)), anybody, half, probe: false };
+        let posted = Posted {
+            request: message.request,
+            wants: (message.peer, message.tag),
+            envelope: known.then_some((message.peer, message.tag)),
+            anybody,
+            half,
+            probe: false,
+        };
         self.posted.entry((rank, group)).or_default().push_back(posted);
         self.settle(rank, group, groups, found);
     }
@@ -152,7 +191,7 @@ impl Messages {
         self.logs.entry((rank, group)).or_default();
         let site = Site { rank, call: 0, place: 0 };
         let half = Half { site, signature: Signature::default(), time: 0, log: None, sum: 0, summed: None };
-        let posted = Posted { request: 0, envelope: Some(envelope), anybody: Some(wanted), half, probe: true };
+        let posted = Posted { request: 0, wants: envelope, envelope: Some(envelope), anybody: Some(wanted), half, probe: true };
         self.posted.entry((rank, group)).or_default().push_back(posted);
         self.settle(rank, group, groups, found);
     }
@@ -263,6 +302,29 @@ impl Messages {
             }
         }
         sum
+    }
+
+    /// Sends and receives that have not met, in the order in which they were posted.
+    pub fn unmet(&self, groups: &[Group]) -> Vec<Unmet> {
+        let mut all = Vec::new();
+        for (&(group, source, target, tag), queue) in &self.queues {
+            let end = |receive, half: &Half| {
+                let (rank, peer) = if receive { (target, source) } else { (source, target) };
+                Unmet { receive, group, rank, peer: Some(peer), tag: Some(tag), site: half.site, time: half.time }
+            };
+            all.extend(queue.sends.iter().map(|half| end(false, half)));
+            all.extend(queue.receives.iter().map(|half| end(true, half)));
+        }
+        // Those with a wildcard that have got nothing, and those behind them.
+        for (&(rank, group), posted) in &self.posted {
+            all.extend(posted.iter().filter(|posted| !posted.probe).map(|posted| {
+                let (peer, tag) = posted.wants;
+                let (peer, tag) = (groups[group].peer(rank, peer), Some(tag).filter(|&tag| tag != ANY));
+                Unmet { receive: true, group, rank, peer, tag, site: posted.half.site, time: posted.half.time }
+            }));
+        }
+        all.sort_by_key(|unmet| (unmet.rank, unmet.time, unmet.site));
+        all
     }
 
     /// Messages that nobody has received.

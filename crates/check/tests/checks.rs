@@ -88,6 +88,44 @@ fn a_wildcard_holds_up_those_behind_it() {
 }
 
 #[test]
+fn what_a_deadlock_waits_for_is_named_with_what_comes_closest() {
+    let unmet = |ranks: u32, facts: Vec<(u32, Fact)>| {
+        let mut checker = Checker::new(ranks);
+        (0..).zip(facts).for_each(|(time, (rank, fact))| checker.take(rank, time, fact));
+        checker.unmet().into_iter().map(|(rank, text)| format!("{rank}: {text}")).collect::<Vec<_>>()
+    };
+    let on = |communicator, receive, peer, tag| Fact::Message(Message { communicator, ..message(9, receive, peer, tag, ints(1)) });
+    assert_eq!(unmet(2, vec![(0, send(1, 1, 5, ints(1))), (1, receive(1, 0, 5, ints(1)))]), [""; 0]);
+    assert_eq!(
+        unmet(2, vec![(0, send(1, 1, 5, ints(1))), (1, receive(1, 0, 6, ints(1)))]),
+        [
+            "0: MPI_Isend to rank 1, tag 5: not received; rank 1 waits for tag 6 (MPI_Irecv)",
+            "1: MPI_Irecv from rank 0, tag 6: no message fits; rank 0 has sent tag 5 (MPI_Isend)"
+        ]
+    );
+    assert_eq!(
+        unmet(3, vec![(0, receive(1, 2, 5, ints(1))), (1, send(1, 0, 5, ints(1)))]),
+        [
+            "0: MPI_Irecv from rank 2, tag 5: no message fits; rank 1 has sent to rank 0 (MPI_Isend)",
+            "1: MPI_Isend to rank 0, tag 5: not received; rank 0 waits for rank 2 (MPI_Irecv)"
+        ]
+    );
+    let made = |rank| (rank, Fact::Communicator { communicator: 5, members: vec![0, 1], remote: Vec::new() });
+    assert_eq!(
+        unmet(3, vec![made(0), made(1), (0, on(5, false, 1, 5)), (1, on(0, true, 0, 5))]),
+        [
+            "0: MPI_Isend to rank 1, tag 5, on a communicator of ranks 0-1: not received; rank 1 waits for one on MPI_COMM_WORLD (MPI_Irecv)",
+            "1: MPI_Irecv from rank 0, tag 5: no message fits; rank 0 has sent one on a communicator of ranks 0-1 (MPI_Isend)"
+        ]
+    );
+    // Nothing comes close, and a receive behind one that takes any tag of anybody.
+    assert_eq!(
+        unmet(2, vec![(1, receive(1, ANY, ANY, ints(1))), (1, receive(2, 0, 7, ints(1)))]),
+        ["1: MPI_Irecv from any rank, any tag: no message fits", "1: MPI_Irecv from rank 0, tag 7: no message fits"]
+    );
+}
+
+#[test]
 fn what_could_have_come_first_is_a_choice() {
     let facts = vec![
         (1, send(1, 0, 0, ints(1))),

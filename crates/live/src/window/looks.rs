@@ -197,12 +197,25 @@ impl Run<'_> {
 
     pub(super) fn deadlock(&mut self) -> Failure {
         const SHOWN: usize = 32;
+        const OF_EACH: usize = 3;
         let mut message = String::from("deadlock: every rank waits and nothing is in flight\n");
+        let unmet = self.check.as_ref().map(narrows_check::Checker::unmet).unwrap_or_default();
         self.report.waits = (0..self.ranks.len() as u32).filter_map(|rank| self.waits(rank)).collect();
-        for rank in 0..(self.ranks.len() as u32).min(SHOWN as u32) {
+        // Of many those that still have something to do.
+        let mut shown: Vec<u32> = (0..self.ranks.len() as u32).collect();
+        shown.sort_by_key(|&rank| self.ranks[rank as usize].reason == reason::FINALIZE);
+        shown.truncate(SHOWN);
+        shown.sort_unstable();
+        for rank in shown {
             let spins = if self.ranks[rank as usize].spin.is_stopped() { ", waits for its memory to change" } else { "" };
             let call = self.report.waits.get(rank as usize).map_or_else(|| self.call(rank), |waits| waits.call.clone());
             message += &format!("  {}: {call}{spins}\n", self.name(rank));
+            let mut own = unmet.iter().filter(|(of, _)| *of == rank).map(|(_, text)| text);
+            own.by_ref().take(OF_EACH).for_each(|text| message += &format!("    {text}\n"));
+            let more = own.count();
+            if more > 0 {
+                message += &format!("    ... and {more} more\n");
+            }
         }
         if self.ranks.len() > SHOWN {
             message += &format!("  ... and {} more ranks\n", self.ranks.len() - SHOWN);
@@ -212,6 +225,9 @@ impl Run<'_> {
             message += &format!("  {held} messages are refused by their receivers for lack of room for unexpected messages\n");
         }
         message += &format!("  at simulated time {}", self.elapsed(self.world.now()));
+        if self.check.is_none() {
+            message += "\n  run it again with --check: it names the messages that are missing, and their lines";
+        }
         Failure { message, exit_code: exit::NO.into() }
     }
 
