@@ -4,15 +4,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use narrows_fabric::seam::{Acknowledge, PacketIn, PacketOut, Passage, Verdict};
 use narrows_portals::{Command, Notice};
 use narrows_units::{Bytes, PortId, SimTime};
 
 use crate::accelerator::Block;
 use crate::config::{NicConfig, Transmit};
 use crate::error::Refusal;
-use crate::kind::{Directory, Nic, PortalsNic, Travels};
+use crate::kind::{Directory, Kinds, Nic, PortalsNic, Travels};
 use crate::out::{Between, Departure, Event, Out};
-use crate::portals::{Header, Portals};
+use crate::portals::{About, Header, Portals};
 use crate::statistics::Troubles;
 use narrows_matching::CommandError;
 use narrows_portals::Process;
@@ -227,6 +228,7 @@ impl<N: Below> Nic for Engine<N> {
     type Command = Command;
     type Notice = Notice;
     type Header = N::Header;
+    const SEES: Option<Acknowledge> = N::SEES;
 
     fn lookahead(&self) -> SimTime {
         self.portals.lookahead()
@@ -262,6 +264,49 @@ impl<N: Below> Nic for Engine<N> {
 
     fn take_refusals(&mut self) -> Vec<Refusal> {
         self.portals.take_refusals()
+    }
+
+    fn packet_in(&mut self, now: SimTime, packet: &PacketIn, header: &N::Header, out: &mut impl Out<Self>) -> Verdict {
+        self.nic(now, out, |nic, around| nic.packet_in(now, packet, header, around))
+    }
+
+    fn packet_out(&mut self, now: SimTime, packet: &PacketOut) -> Passage {
+        self.nic.packet_out(now, packet)
+    }
+}
+
+/// A machine all of whose NICs are of this kind.
+impl<N> Kinds for Engine<N>
+where
+    N: Below<Config: Clone + Send + std::fmt::Debug, Header: std::fmt::Debug + Send, Notice: std::fmt::Debug + Send>
+        + Send
+        + std::fmt::Debug
+        + 'static,
+{
+    type Config = (NicConfig, N::Config);
+    const PACKETS: bool = N::SEES.is_some();
+
+    fn of((nic, below): &Self::Config, directory: &Arc<Directory>, ports: &[PortId]) -> Vec<Self> {
+        Engine::of(nic, below, directory, ports).collect()
+    }
+    fn constants((nic, _): &Self::Config) -> &NicConfig {
+        nic
+    }
+    fn sees(_: &Self::Config) -> Option<Acknowledge> {
+        N::SEES
+    }
+    fn takes(&self, from: PortId, to: PortId, header: &N::Header, directory: &Directory) -> bool {
+        header.is_from(from) && header.message().is_none_or(|message| message.is_for(to, directory))
+    }
+    fn is_taken_whole(header: &N::Header) -> bool {
+        Travels::is_taken_whole(header)
+    }
+    fn is_answer(_: &N::Header) -> bool {
+        false
+    }
+    fn about(header: &N::Header) -> About {
+        let message = if header.is_first() { header.message() } else { None };
+        message.map_or(About::Received, Header::about)
     }
 }
 

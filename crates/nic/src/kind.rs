@@ -1,11 +1,14 @@
 //! What a kind of NIC is, and where processes are.
 
+use narrows_fabric::seam::{Acknowledge, PacketIn, PacketOut, Passage, Verdict};
 use narrows_portals::{Command, Notice, ProcessId};
 use narrows_units::{NodeId, PortId, Rail, SimTime};
+use std::sync::Arc;
 
+use crate::config::NicConfig;
 use crate::error::Refusal;
 use crate::out::{Event, Out};
-use crate::portals::{Header, Portals};
+use crate::portals::{About, Header, Portals};
 use crate::statistics::Troubles;
 use narrows_matching::CommandError;
 use narrows_portals::Process;
@@ -18,6 +21,8 @@ pub trait Nic: Sized {
     type Notice;
     /// What travels from NIC to NIC with a message.
     type Header: Copy;
+    /// It sees packets, which ports acknowledge so: see [`narrows_fabric::seam`].
+    const SEES: Option<Acknowledge> = None;
 
     /// The least time from writing a command to its first effect of any kind.
     fn lookahead(&self) -> SimTime;
@@ -43,6 +48,19 @@ pub trait Nic: Sized {
 
     /// Commands that were refused after [`Nic::command`] had accepted them, since the last call.
     fn take_refusals(&mut self) -> Vec<Refusal>;
+
+    /// With [`Nic::SEES`]: a packet of the message with this header has come. Of a message of which all packets are
+    /// consumed neither [`Nic::head`] nor [`Nic::tail`] is told; what its sender waits for this NIC has to send.
+    fn packet_in(&mut self, now: SimTime, packet: &PacketIn, header: &Self::Header, out: &mut impl Out<Self>) -> Verdict {
+        let _ = (now, packet, header, out);
+        Verdict::Pass
+    }
+
+    /// With [`Nic::SEES`]: a packet is about to go.
+    fn packet_out(&mut self, now: SimTime, packet: &PacketOut) -> Passage {
+        let _ = (now, packet);
+        Passage::Pass
+    }
 }
 
 /// What travels from NIC to NIC, as others than the NIC see it.
@@ -65,11 +83,15 @@ pub trait Travels {
 }
 
 /// A NIC that processes use through Portals.
-pub(crate) trait PortalsNic: Nic<Command = Command, Notice = Notice> {
+pub trait PortalsNic: Nic<Command = Command, Notice = Notice> {
     /// What of it concerns Portals: in the NIC, or in software.
     fn portals(&self) -> &Portals;
-    /// Idem.
+    /// The same, to be changed.
     fn portals_mut(&mut self) -> &mut Portals;
+    /// It is that NIC, and matches itself.
+    fn matches(&self) -> bool {
+        false
+    }
     /// Vectors that its accelerator keeps until others come.
     fn waiting_vectors(&self) -> u64 {
         0
@@ -78,6 +100,29 @@ pub(crate) trait PortalsNic: Nic<Command = Command, Notice = Notice> {
     fn troubles(&self) -> Troubles {
         Troubles::default()
     }
+}
+
+/// The kinds of NIC that a machine has: those of a table ([`crate::AnyNic`]), or one alone ([`crate::Engine`]), which
+/// need not be in the table.
+pub trait Kinds: PortalsNic<Header: std::fmt::Debug + Send> + Send + std::fmt::Debug + 'static {
+    /// Their constants.
+    type Config: Clone + Send + std::fmt::Debug;
+    /// Some of them see packets.
+    const PACKETS: bool;
+    /// Those at these ports of a machine.
+    fn of(config: &Self::Config, directory: &Arc<Directory>, ports: &[PortId]) -> Vec<Self>;
+    /// What of the constants concerns Portals.
+    fn constants(config: &Self::Config) -> &NicConfig;
+    /// See [`Nic::SEES`].
+    fn sees(config: &Self::Config) -> Option<Acknowledge>;
+    /// The NIC at `to` can get this header from that at `from`: it is one of its kind, and all that it names is there.
+    fn takes(&self, from: PortId, to: PortId, header: &Self::Header, directory: &Directory) -> bool;
+    /// See [`crate::AnyHeader::is_taken_whole`].
+    fn is_taken_whole(header: &Self::Header) -> bool;
+    /// See [`crate::AnyHeader::is_answer`].
+    fn is_answer(header: &Self::Header) -> bool;
+    /// See [`crate::AnyHeader::about`].
+    fn about(header: &Self::Header) -> About;
 }
 
 /// Where the processes and the ports of a machine are. All NICs know it, as a NIC has a table that maps ranks to nodes.

@@ -149,7 +149,7 @@ pub use accelerator::{Block, Vector};
 pub use config::{NicConfig, PcieDetail, Transmit};
 pub use engine::{Below, Engine, Heard};
 pub use error::{Denied, Refusal};
-pub use kind::{Directory, Nic, Travels};
+pub use kind::{Directory, Kinds, Nic, PortalsNic, Travels};
 pub use kinds::*;
 pub use nics::Nics;
 pub use out::{Combine, Departure, Event, Fault, Memory, Out, PayloadId};

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use narrows_fabric::Notice as NetworkNotice;
+use narrows_fabric::seam::{PacketIn, PacketOut, Passage, Verdict};
 use narrows_portals::{Command, ProcessId};
 use narrows_units::{NodeId, PortId, Rail, SimTime};
 
 use crate::config::NicConfig;
 use crate::error::Refusal;
-use crate::kind::{Directory, Nic};
-use crate::kinds::{AnyConfig, AnyHeader, AnyNic};
+use crate::kind::{Directory, Kinds};
+use crate::kinds::{AnyConfig, AnyNic};
 use crate::out::{Event, Out};
 use crate::portals::{HeldMessage, Portals};
 use crate::statistics::{Statistics, Troubles};
@@ -22,11 +23,11 @@ use narrows_portals::Process;
 ///
 /// See the [crate] page for an example.
 #[derive(Debug)]
-pub struct Nics {
-    nics: Vec<AnyNic>,
+pub struct Nics<N: Kinds = AnyNic> {
+    nics: Vec<N>,
     /// By port: the place of its NIC here.
     locals: Arc<[u32]>,
-    config: AnyConfig,
+    config: N::Config,
     directory: Arc<Directory>,
     /// What they refused since [`Nics::take_refusals`].
     refused: Vec<Refusal>,
@@ -41,29 +42,31 @@ impl Nics {
         let all: Vec<PortId> = (0..nodes).map(PortId).collect();
         Nics::of(&[config.into()], Arc::new(Directory::new(nodes, processes)), |_| 0, &all, (0..nodes).collect())
     }
+}
 
+impl<N: Kinds> Nics<N> {
     /// Those at `ports` alone; `locals` says of each port of the machine which one of its part it is, `kind` which of
     /// `configs` its NIC has.
     ///
     /// # Panics
     /// When there is no such one.
     pub fn of(
-        configs: &[AnyConfig],
+        configs: &[N::Config],
         directory: Arc<Directory>,
         kind: impl Fn(PortId) -> usize,
         ports: &[PortId],
         locals: Arc<[u32]>,
-    ) -> Nics {
+    ) -> Nics<N> {
         let mut of_kind: Vec<Vec<PortId>> = vec![Vec::new(); configs.len()];
         ports.iter().for_each(|&port| of_kind[kind(port)].push(port));
-        let made = configs.iter().zip(&of_kind).map(|(config, ports)| AnyNic::of(config, &directory, ports).into_iter());
+        let made = configs.iter().zip(&of_kind).map(|(config, ports)| N::of(config, &directory, ports).into_iter());
         let mut made: Vec<_> = made.collect();
         let nics = ports.iter().map(|&port| made[kind(port)].next().expect("one for each port")).collect();
         Nics { nics, locals, config: configs[0].clone(), directory, refused: Vec::new() }
     }
 
     #[inline]
-    fn nic(&mut self, port: PortId) -> &mut AnyNic {
+    fn nic(&mut self, port: PortId) -> &mut N {
         &mut self.nics[self.locals[port.index()] as usize]
     }
 
@@ -75,8 +78,7 @@ impl Nics {
             narrows_engine::prefetch_all(nic);
             return None;
         }
-        let AnyNic::Portals(nic) = nic else { return None };
-        nic.prefetch(step)
+        if nic.matches() { nic.portals().prefetch(step) } else { None }
     }
 
     /// The NICs of the node of a process.
@@ -92,12 +94,12 @@ impl Nics {
 
     /// The least time from writing a command to its first effect of any kind.
     pub fn lookahead(&self) -> SimTime {
-        self.nics.iter().map(Nic::lookahead).min().unwrap_or_default()
+        self.nics.iter().map(N::lookahead).min().unwrap_or_default()
     }
 
     /// The timings of the first kind of NIC, as far as they concern Portals.
     pub fn config(&self) -> &NicConfig {
-        self.config.portals()
+        N::constants(&self.config)
     }
 
     /// Where the processes are.
@@ -128,7 +130,7 @@ impl Nics {
     }
 
     fn all(&self) -> impl Iterator<Item = &Portals> {
-        self.nics.iter().map(AnyNic::portals)
+        self.nics.iter().map(N::portals)
     }
 
     /// Messages that a portal table entry with RETRY refuses for now.
@@ -143,7 +145,7 @@ impl Nics {
 
     /// Vectors that accelerators keep until others come.
     pub fn waiting_vectors(&self) -> u64 {
-        self.nics.iter().map(AnyNic::waiting_vectors).sum()
+        self.nics.iter().map(N::waiting_vectors).sum()
     }
 
     /// What went wrong at them.
@@ -196,7 +198,7 @@ impl Nics {
         process: Process,
         rail: Rail,
         command: Command,
-        out: &mut impl Out<AnyNic>,
+        out: &mut impl Out<N>,
     ) -> Result<(), CommandError> {
         let port = self.place(process).and_then(|node| self.directory.port(node, rail));
         let Some(port) = port else { return Err(CommandError::NoProcess(process)) };
@@ -214,7 +216,11 @@ impl Nics {
         command: &mut Option<Command>,
     ) -> Option<(SimTime, PortId, Event)> {
         let port = self.directory.port(self.place(process)?, rail)?;
-        let AnyNic::Portals(nic) = self.nic(port) else { return None };
+        let nic = self.nic(port);
+        if !nic.matches() {
+            return None;
+        }
+        let nic = nic.portals_mut();
         let (local, at) = nic.command_ahead(written, process, command.as_ref()?)?;
         Some((at, port, nic.send_down(local, command.take()?)))
     }
@@ -229,14 +235,14 @@ impl Nics {
     }
 
     /// An event of the NIC at `port` is due.
-    pub fn handle(&mut self, now: SimTime, port: PortId, event: Event, out: &mut impl Out<AnyNic>) {
+    pub fn handle(&mut self, now: SimTime, port: PortId, event: Event, out: &mut impl Out<N>) {
         let nic = &mut self.nics[self.locals[port.index()] as usize];
         nic.handle(now, event, out);
         self.refused.append(&mut nic.take_refusals());
     }
 
     /// All of a message that is nothing but a header is at the NIC at `port` ([`Out::shortcut`]).
-    pub fn arrive(&mut self, now: SimTime, port: PortId, header: &AnyHeader, out: &mut impl Out<AnyNic>) {
+    pub fn arrive(&mut self, now: SimTime, port: PortId, header: &N::Header, out: &mut impl Out<N>) {
         let nic = self.nic(port);
         let arrival = nic.head(now, header, out);
         nic.tail(now, arrival, header, out);
@@ -244,29 +250,39 @@ impl Nics {
 
     /// The NIC at a port can get this header from that at another one: it is one of its kind, and all that it names is
     /// there.
-    pub fn takes(&self, from: PortId, to: PortId, header: &AnyHeader) -> bool {
+    pub fn takes(&self, from: PortId, to: PortId, header: &N::Header) -> bool {
         let (Some(local), true) = (self.locals.get(to.index()), from.0 < self.directory.ports()) else { return false };
         let nic = self.nics.get(*local as usize);
-        nic.is_some_and(|nic| nic.carries(header)) && header.is_for(from, to, &self.directory)
+        nic.is_some_and(|nic| nic.takes(from, to, header, &self.directory))
     }
 
     /// See [`Nic::source_done`].
-    pub fn source_done(&mut self, now: SimTime, port: PortId, token: u32, out: &mut impl Out<AnyNic>) {
+    pub fn source_done(&mut self, now: SimTime, port: PortId, token: u32, out: &mut impl Out<N>) {
         self.nic(port).source_done(now, token, out);
     }
 
     /// See [`Nic::head`].
-    pub fn head(&mut self, now: SimTime, port: PortId, header: &AnyHeader, out: &mut impl Out<AnyNic>) -> u32 {
+    pub fn head(&mut self, now: SimTime, port: PortId, header: &N::Header, out: &mut impl Out<N>) -> u32 {
         self.nic(port).head(now, header, out)
     }
 
     /// See [`Nic::tail`].
-    pub fn tail(&mut self, now: SimTime, port: PortId, arrival: u32, header: &AnyHeader, out: &mut impl Out<AnyNic>) {
+    pub fn tail(&mut self, now: SimTime, port: PortId, arrival: u32, header: &N::Header, out: &mut impl Out<N>) {
         self.nic(port).tail(now, arrival, header, out);
     }
 
+    /// See [`crate::Nic::packet_in`].
+    pub fn packet_in(&mut self, now: SimTime, port: PortId, packet: &PacketIn, header: &N::Header, out: &mut impl Out<N>) -> Verdict {
+        self.nic(port).packet_in(now, packet, header, out)
+    }
+
+    /// See [`crate::Nic::packet_out`].
+    pub fn packet_out(&mut self, now: SimTime, port: PortId, packet: &PacketOut) -> Passage {
+        self.nic(port).packet_out(now, packet)
+    }
+
     /// The network reports.
-    pub fn network<O: Wired<AnyNic>>(&mut self, now: SimTime, notice: NetworkNotice, out: &mut O) {
+    pub fn network<O: Wired<N>>(&mut self, now: SimTime, notice: NetworkNotice, out: &mut O) {
         Wire::notice(notice, out, |port, step, out| {
             let nic = self.nic(port);
             match step {

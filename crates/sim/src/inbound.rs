@@ -33,6 +33,9 @@ struct Flight<H> {
     head_arrived: bool,
     head_noticed: bool,
     tail_arrived: bool,
+    /// Packets that its NIC has consumed; all of them.
+    consumed: u64,
+    is_consumed: bool,
 }
 
 /// What is to be told to the NIC of a message's target.
@@ -74,8 +77,17 @@ impl<H: Copy> Inbound<H> {
     /// A message has been started. Those of one pair come in the order in which they were.
     pub(crate) fn open(&mut self, label: Box<Label<H>>) {
         let (name, pair) = (number(label.source, label.number), label.pair());
-        let flight =
-            Flight { label, arrival: 0, successor: None, waits: false, head_arrived: false, head_noticed: false, tail_arrived: false };
+        let flight = Flight {
+            label,
+            arrival: 0,
+            successor: None,
+            waits: false,
+            head_arrived: false,
+            head_noticed: false,
+            tail_arrived: false,
+            consumed: 0,
+            is_consumed: false,
+        };
         let slot = self.flights.insert(flight);
         self.numbers.insert(name, slot);
         if let Some(before) = self.newest.insert(pair, slot) {
@@ -102,6 +114,19 @@ impl<H: Copy> Inbound<H> {
     /// The receiver's name for it.
     pub(crate) fn arrival(&self, slot: u32) -> u32 {
         self.flights.at(slot).arrival
+    }
+
+    /// Its NIC has consumed one of so many packets; whether that was the last one, all of them being consumed.
+    pub(crate) fn consume(&mut self, slot: u32, packets: u64) -> bool {
+        let flight = self.flights.at_mut(slot);
+        flight.consumed += 1;
+        flight.is_consumed = flight.consumed == packets;
+        flight.is_consumed
+    }
+
+    /// It has consumed all of them.
+    pub(crate) fn is_consumed(&self, slot: u32) -> bool {
+        self.flights.at(slot).is_consumed
     }
 
     /// Its tail has been noticed.

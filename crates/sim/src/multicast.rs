@@ -3,7 +3,7 @@
 use crate::inbound::number;
 use narrows_engine::{Slab, WordMap};
 use narrows_fabric::{Transfer, TransferId, Tree};
-use narrows_nic::{Nics, Process};
+use narrows_nic::{Kinds, Nics, Process};
 use narrows_units::{Bytes, SimTime};
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ impl Multicasts {
     }
 
     /// `new_number` numbers a message of a node.
-    pub(crate) fn step(&mut self, now: SimTime, step: Step, nics: &mut Nics, new_number: impl FnOnce(u32) -> u32) -> Next {
+    pub(crate) fn step<N: Kinds>(&mut self, now: SimTime, step: Step, nics: &mut Nics<N>, new_number: impl FnOnce(u32) -> u32) -> Next {
         match step {
             Step::Written(slot) => {
                 let Some(message) = self.messages.get(slot) else { return Next::Nothing };
@@ -109,7 +109,7 @@ impl Multicasts {
         }
     }
 
-    fn start(&mut self, message: &Message, nics: &Nics, new_number: impl FnOnce(u32) -> u32) -> Next {
+    fn start<N: Kinds>(&mut self, message: &Message, nics: &Nics<N>, new_number: impl FnOnce(u32) -> u32) -> Next {
         let Message { rank, way: (ref tree, ref ranks), bytes, token, .. } = *message;
         let source = tree.source();
         let id = new_number(source);
@@ -143,7 +143,7 @@ impl Multicasts {
     }
 
     /// A copy has arrived; nothing if it is none.
-    pub(crate) fn tail(&mut self, now: SimTime, source: u32, id: u32, target: u32, nics: &mut Nics) -> Next {
+    pub(crate) fn tail<N: Kinds>(&mut self, now: SimTime, source: u32, id: u32, target: u32, nics: &mut Nics<N>) -> Next {
         match self.flying.remove(&(number(source, id), target)) {
             Some(slot) => {
                 let Copy { rank, bytes, .. } = *self.copies.at(slot);

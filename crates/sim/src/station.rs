@@ -6,8 +6,9 @@ use crate::multicast::{self, Multicasts, Next, Way};
 use crate::{Processes, watched};
 use narrows_engine::{Digest, Slab, WordMap};
 use narrows_fabric::parallel::{Agent, Context};
+use narrows_fabric::seam::{Acknowledge, PacketIn, PacketOut, Passage, Verdict};
 use narrows_fabric::{Arrival, Observer, PacketArrival, Transfer, TransferId, TreeError, Undelivered, ZeroLoad};
-use narrows_nic::{self as nic, AnyHeader, AnyNic, Combine, CommandError, Denied, Departure, Directory, Fault, Nics, PayloadId, Process};
+use narrows_nic::{self as nic, Combine, CommandError, Denied, Departure, Directory, Fault, Kinds, Nics, PayloadId, Process};
 use narrows_portals::{AtomicOperation, Command, Datatype, Notice, Place};
 use narrows_timeline::Timeline;
 use narrows_traffic::{Background, BackgroundSources, Outlet};
@@ -33,13 +34,13 @@ pub(crate) enum Due {
 
 /// What goes from region to region beside the network.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Letter<L> {
+pub(crate) enum Letter<L, H> {
     /// Of a message that has been started. Headers are long, and letters are handed on several times.
-    Label(Box<Label<AnyHeader>>),
+    Label(Box<Label<H>>),
     Shortcut {
         at: SimTime,
         order: u32,
-        header: Box<AnyHeader>,
+        header: Box<H>,
     },
     /// The first one is the number of a message that another port carries; the second one is that message.
     Carried(Name, Name),
@@ -87,6 +88,8 @@ pub(crate) struct PortPlace {
     pub(crate) mtu: u64,
     /// From a command to its first effect.
     pub(crate) lookahead: SimTime,
+    /// Its NIC sees packets.
+    pub(crate) sees: Option<Acknowledge>,
 }
 
 impl Places {
@@ -107,12 +110,12 @@ impl Places {
 type Asked = BinaryHeap<Reverse<(SimTime, u64, u32)>>;
 
 /// What is between the NICs, the network and the processes.
-pub(crate) struct Above {
+pub(crate) struct Above<H> {
     places: Arc<Places>,
-    shortcuts: Slab<Box<AnyHeader>>,
+    shortcuts: Slab<Box<H>>,
     /// Of messages that were here, to be used again.
     #[allow(clippy::vec_box, reason = "they come in boxes, and go on in them")]
-    spare: Vec<Box<Label<AnyHeader>>>,
+    spare: Vec<Box<Label<H>>>,
     /// By port of the region: events that its NIC has asked for, shortcuts and messages that it has sent.
     events: Vec<u32>,
     sent_shortcuts: Vec<u32>,
@@ -140,11 +143,11 @@ pub(crate) struct Above {
 }
 
 /// See the module's page.
-pub(crate) struct Station<P> {
-    pub(crate) nics: Nics,
+pub(crate) struct Station<P, N: Kinds> {
+    pub(crate) nics: Nics<N>,
     pub(crate) processes: P,
-    pub(crate) above: Above,
-    inbound: Inbound<AnyHeader>,
+    pub(crate) above: Above<N::Header>,
+    inbound: Inbound<N::Header>,
     steps: Vec<inbound::Step>,
     /// Synthetic traffic beside the processes, while there is any.
     pub(crate) background: Option<BackgroundSources>,
@@ -177,15 +180,15 @@ pub trait Requests<L> {
 }
 
 /// The requests of a region.
-pub(crate) struct RegionRequests<'a, 'b, L> {
-    pub(crate) above: &'a mut Above,
-    pub(crate) nics: &'a mut Nics,
+pub(crate) struct RegionRequests<'a, 'b, L, N: Kinds> {
+    pub(crate) above: &'a mut Above<N::Header>,
+    pub(crate) nics: &'a mut Nics<N>,
     /// [`Processes::in_order`].
     pub(crate) in_order: bool,
-    pub(crate) fabric: &'a mut Context<'b, Due, Letter<L>>,
+    pub(crate) fabric: &'a mut Context<'b, Due, Letter<L, N::Header>>,
 }
 
-impl<L> RegionRequests<'_, '_, L> {
+impl<L, N: Kinds> RegionRequests<'_, '_, L, N> {
     fn ask(&mut self, at: SimTime, rank: u32, action: Action) {
         let at = at.max(self.fabric.now());
         self.above.ask(at, rank, action, self.fabric);
@@ -207,8 +210,8 @@ impl<L> RegionRequests<'_, '_, L> {
     }
 }
 
-impl Above {
-    pub(crate) fn new(places: Arc<Places>, ports: usize, ranks: usize) -> Above {
+impl<H> Above<H> {
+    pub(crate) fn new(places: Arc<Places>, ports: usize, ranks: usize) -> Above<H> {
         Above {
             places,
             shortcuts: Slab::default(),
@@ -235,7 +238,7 @@ impl Above {
         self.places.locals[port as usize] as usize
     }
 
-    fn ask<L>(&mut self, at: SimTime, rank: u32, action: Action, fabric: &mut Context<'_, Due, Letter<L>>) {
+    fn ask<L>(&mut self, at: SimTime, rank: u32, action: Action, fabric: &mut Context<'_, Due, Letter<L, H>>) {
         let slot = self.actions.insert(action);
         self.under_way += 1;
         self.serial += 1;
@@ -250,7 +253,7 @@ impl Above {
         asked.iter().any(|&Reverse((_, _, slot))| is_command(slot))
     }
 
-    fn schedule<L>(&mut self, at: SimTime, PortId(port): PortId, event: nic::Event, fabric: &mut Context<'_, Due, Letter<L>>) {
+    fn schedule<L>(&mut self, at: SimTime, PortId(port): PortId, event: nic::Event, fabric: &mut Context<'_, Due, Letter<L, H>>) {
         let local = self.local(port);
         let order = &mut self.events[local];
         *order = (*order + 1) & (SHORTCUTS - 1);
@@ -263,7 +266,7 @@ impl Above {
         self.sent_shortcuts.fill(0);
     }
 
-    fn boxed(&mut self, label: Label<AnyHeader>) -> Box<Label<AnyHeader>> {
+    fn boxed(&mut self, label: Label<H>) -> Box<Label<H>> {
         match self.spare.pop() {
             Some(mut place) => {
                 *place = label;
@@ -282,7 +285,7 @@ impl Above {
     }
 
     /// A message whose flow was given up takes another rail; false when there is none.
-    fn carry<L>(&mut self, transfer: Transfer, fabric: &mut Context<'_, Due, Letter<L>>) -> bool {
+    fn carry<L>(&mut self, transfer: Transfer, fabric: &mut Context<'_, Due, Letter<L, H>>) -> bool {
         let (places, mut failover) = (Arc::clone(&self.places), std::mem::take(&mut self.failover));
         let carried = failover.carry(transfer, &places.directory, |port| self.number(port));
         self.failover = failover;
@@ -302,7 +305,7 @@ impl Above {
         }
     }
 
-    fn go_on<P: Processes>(&mut self, next: Next, processes: &mut P, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
+    fn go_on<P: Processes>(&mut self, next: Next, processes: &mut P, fabric: &mut Context<'_, Due, Letter<P::Letter, H>>) {
         match next {
             Next::At(at, rank, step) => self.ask(at, rank, Action::Multicast(step), fabric),
             Next::Start(tree, transfer, news) => {
@@ -321,7 +324,7 @@ impl Above {
     }
 }
 
-impl<L> Requests<L> for RegionRequests<'_, '_, L> {
+impl<L, N: Kinds> Requests<L> for RegionRequests<'_, '_, L, N> {
     fn now(&self) -> SimTime {
         self.fabric.now()
     }
@@ -365,9 +368,9 @@ impl<L> Requests<L> for RegionRequests<'_, '_, L> {
 }
 
 /// What sources of the background ask for.
-struct Ways<'a, 'b, L>(&'a mut Context<'b, Due, Letter<L>>);
+struct Ways<'a, 'b, L, H>(&'a mut Context<'b, Due, Letter<L, H>>);
 
-impl<L> Outlet for Ways<'_, '_, L> {
+impl<L, H> Outlet for Ways<'_, '_, L, H> {
     fn now(&self) -> SimTime {
         self.0.now()
     }
@@ -386,27 +389,27 @@ impl<L> Outlet for Ways<'_, '_, L> {
 }
 
 /// The effects of the NICs.
-struct Effects<'a, 'b, P: Processes> {
-    above: &'a mut Above,
+struct Effects<'a, 'b, P: Processes, H> {
+    above: &'a mut Above<H>,
     processes: &'a mut P,
-    fabric: &'a mut Context<'b, Due, Letter<P::Letter>>,
+    fabric: &'a mut Context<'b, Due, Letter<P::Letter, H>>,
 }
 
-impl<P: Processes> nic::Out<AnyNic> for Effects<'_, '_, P> {
+impl<P: Processes, N: Kinds> nic::Out<N> for Effects<'_, '_, P, N::Header> {
     fn schedule(&mut self, at: SimTime, port: PortId, event: nic::Event) {
         self.above.schedule(at, port, event, self.fabric);
     }
 
-    fn depart(&mut self, PortId(port): PortId, departure: Departure<AnyHeader>) {
+    fn depart(&mut self, PortId(port): PortId, departure: Departure<N::Header>) {
         let Departure { to: PortId(to), virtual_network, payload, source_dma, target_dma, token, header } = departure;
         let number = self.above.number(port);
         self.above.under_way += 1;
         if source_dma && payload.0 > 0 {
             self.above.reading.insert(inbound::number(port, number), token);
         }
-        let whole = payload.0 <= self.above.places.ports[port as usize].mtu || header.is_taken_whole();
+        let whole = payload.0 <= self.above.places.ports[port as usize].mtu || N::is_taken_whole(&header);
         if let Some(timeline) = &self.above.timeline
-            && let Some(departure) = watched::departure(&self.above.places, port, to, payload, &header)
+            && let Some(departure) = watched::departure(&self.above.places, port, to, payload, N::about(&header))
         {
             timeline.departs(self.fabric.now(), number, departure);
         }
@@ -420,7 +423,7 @@ impl<P: Processes> nic::Out<AnyNic> for Effects<'_, '_, P> {
         }
     }
 
-    fn shortcut(&mut self, at: SimTime, PortId(from): PortId, PortId(to): PortId, header: AnyHeader) {
+    fn shortcut(&mut self, at: SimTime, PortId(from): PortId, PortId(to): PortId, header: N::Header) {
         let local = self.above.local(from);
         let sent = &mut self.above.sent_shortcuts[local];
         *sent = sent.wrapping_add(1);
@@ -441,7 +444,7 @@ impl<P: Processes> nic::Out<AnyNic> for Effects<'_, '_, P> {
     }
 }
 
-impl<P: Processes> nic::Memory for Effects<'_, '_, P> {
+impl<P: Processes, H> nic::Memory for Effects<'_, '_, P, H> {
     fn reserve(&mut self) -> PayloadId {
         PayloadId(self.processes.reserve())
     }
@@ -492,8 +495,8 @@ impl<P: Processes> nic::Memory for Effects<'_, '_, P> {
     }
 }
 
-impl<P: Processes> Station<P> {
-    pub(crate) fn new(nics: Nics, processes: P, above: Above) -> Station<P> {
+impl<P: Processes, N: Kinds> Station<P, N> {
+    pub(crate) fn new(nics: Nics<N>, processes: P, above: Above<N::Header>) -> Station<P, N> {
         Station {
             nics,
             processes,
@@ -513,7 +516,7 @@ impl<P: Processes> Station<P> {
         background: &Background,
         hosts: &[u32],
         begin: SimTime,
-        fabric: &mut Context<'_, Due, Letter<P::Letter>>,
+        fabric: &mut Context<'_, Due, Letter<P::Letter, N::Header>>,
     ) {
         let mut timer = |at, host, tag| Ways(fabric).timer(at, host, tag);
         self.background = Some(background.begin(hosts, begin, &mut timer));
@@ -521,7 +524,7 @@ impl<P: Processes> Station<P> {
 
     /// The processes act on what they were told.
     #[inline]
-    fn proceed(&mut self, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
+    fn proceed(&mut self, fabric: &mut Context<'_, Due, Letter<P::Letter, N::Header>>) {
         let Station { nics, processes, above, .. } = self;
         let in_order = processes.in_order();
         processes.proceed(&mut RegionRequests { above, nics, in_order, fabric });
@@ -531,7 +534,7 @@ impl<P: Processes> Station<P> {
         self.error.get_or_insert((now, process.0, error));
     }
 
-    fn act(&mut self, now: SimTime, rank: u32, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
+    fn act(&mut self, now: SimTime, rank: u32, fabric: &mut Context<'_, Due, Letter<P::Letter, N::Header>>) {
         let local = self.above.places.processes[rank as usize] as usize;
         let Some(Reverse((_, _, slot))) = self.above.asked[local].pop() else { return };
         match self.above.actions.remove(slot) {
@@ -559,11 +562,19 @@ impl<P: Processes> Station<P> {
     }
 
     /// Tells the NICs what `steps` says.
-    fn arrive(&mut self, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
+    fn arrive(&mut self, fabric: &mut Context<'_, Due, Letter<P::Letter, N::Header>>) {
         let now = fabric.now();
         let Station { nics, processes, above, inbound, steps, .. } = self;
         let mut effects = Effects { above, processes, fabric };
         for step in steps.drain(..) {
+            let (inbound::Step::Head(slot) | inbound::Step::Tail(slot)) = step;
+            if N::PACKETS && inbound.is_consumed(slot) {
+                // Its NIC has had all of it.
+                if matches!(step, inbound::Step::Tail(_)) {
+                    effects.above.spare.extend(inbound.close(slot));
+                }
+                continue;
+            }
             match step {
                 inbound::Step::Head(slot) => {
                     let label = inbound.label(slot);
@@ -586,11 +597,12 @@ impl<P: Processes> Station<P> {
     }
 }
 
-impl<P: Processes> Agent for Station<P> {
+impl<P: Processes, N: Kinds> Agent for Station<P, N> {
+    const PACKETS: bool = N::PACKETS;
     const DIGEST: bool = false;
     const STEPS: u32 = 5;
     type Event = Due;
-    type Letter = Letter<P::Letter>;
+    type Letter = Letter<P::Letter, N::Header>;
     type Ports = narrows_port::HostPorts;
 
     fn prefetch(&self, step: u32, host: u32, event: Option<&Due>) {
@@ -608,7 +620,7 @@ impl<P: Processes> Agent for Station<P> {
         }
     }
 
-    fn timer(&mut self, host: u32, _: u32, event: Due, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
+    fn timer(&mut self, host: u32, _: u32, event: Due, fabric: &mut Context<'_, Due, Letter<P::Letter, N::Header>>) {
         let now = fabric.now();
         if let Due::Source(tag) = event {
             if let Some(background) = &mut self.background {
@@ -640,7 +652,7 @@ impl<P: Processes> Agent for Station<P> {
         self.proceed(fabric);
     }
 
-    fn takes(&self, host: u32, letter: &Letter<P::Letter>) -> bool {
+    fn takes(&self, host: u32, letter: &Letter<P::Letter, N::Header>) -> bool {
         let ports = self.above.places.ports.len() as u32;
         match letter {
             Letter::Label(label) => label.target == host && self.nics.takes(PortId(label.source), PortId(host), &label.header),
@@ -654,7 +666,7 @@ impl<P: Processes> Agent for Station<P> {
         }
     }
 
-    fn letter(&mut self, host: u32, letter: Letter<P::Letter>, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
+    fn letter(&mut self, host: u32, letter: Letter<P::Letter, N::Header>, fabric: &mut Context<'_, Due, Letter<P::Letter, N::Header>>) {
         match letter {
             Letter::Label(label) => self.inbound.open(label),
             Letter::Shortcut { at, order, header } => {
@@ -669,7 +681,7 @@ impl<P: Processes> Agent for Station<P> {
         }
     }
 
-    fn source_done(&mut self, host: u32, id: TransferId, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
+    fn source_done(&mut self, host: u32, id: TransferId, fabric: &mut Context<'_, Due, Letter<P::Letter, N::Header>>) {
         let now = fabric.now();
         let carried = self.above.failover.carried(host, id.0);
         let (host, id) = carried.map_or((host, id), |(port, number)| (port, TransferId(number)));
@@ -693,7 +705,42 @@ impl<P: Processes> Agent for Station<P> {
         self.proceed(fabric);
     }
 
-    fn undelivered(&mut self, undelivered: &Undelivered, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
+    fn sees(&self, host: u32) -> Option<Acknowledge> {
+        self.above.places.ports[host as usize].sees
+    }
+
+    fn packet_in(&mut self, packet: &PacketIn, fabric: &mut Context<'_, Due, Letter<P::Letter, N::Header>>) -> Verdict {
+        let PacketIn { arrival, .. } = *packet;
+        let carried = self.above.failover.coming(arrival.source, arrival.id.0);
+        let (source, number) = carried.unwrap_or((arrival.source, arrival.id.0));
+        // The background has no headers.
+        let Some(slot) = self.inbound.find(source, number) else { return Verdict::Pass };
+        let Station { nics, processes, above, inbound, .. } = self;
+        let label = inbound.label(slot);
+        let packets = arrival.payload.0.div_ceil(above.places.ports[arrival.target as usize].mtu).max(1);
+        let packets = if arrival.source == arrival.target { 1 } else { packets };
+        let verdict = nics.packet_in(fabric.now(), PortId(label.target), packet, &label.header, &mut Effects { above, processes, fabric });
+        if verdict == Verdict::Consume && self.inbound.consume(slot, packets) {
+            if carried.is_some() {
+                self.above.failover.come(arrival.source, arrival.id.0);
+            }
+            self.above.under_way -= 1;
+            self.inbound.head(slot, &mut self.steps);
+            self.inbound.tail(slot, &mut self.steps);
+            self.arrive(fabric);
+        }
+        self.proceed(fabric);
+        verdict
+    }
+
+    fn packet_out(&mut self, now: SimTime, packet: &PacketOut) -> Passage {
+        if BackgroundSources::owns(packet.id) {
+            return Passage::Pass;
+        }
+        self.nics.packet_out(now, PortId(packet.source), packet)
+    }
+
+    fn undelivered(&mut self, undelivered: &Undelivered, fabric: &mut Context<'_, Due, Letter<P::Letter, N::Header>>) {
         let above = &mut self.above;
         above.failover.lose(undelivered.from, undelivered.target, undelivered.virtual_network);
         // The background stays on its network: what that does not bring is gone, and nobody waits for it.
@@ -716,13 +763,13 @@ impl<P: Processes> Agent for Station<P> {
         self.undelivered.get_or_insert(named);
     }
 
-    fn head(&mut self, arrival: &Arrival, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
+    fn head(&mut self, arrival: &Arrival, fabric: &mut Context<'_, Due, Letter<P::Letter, N::Header>>) {
         // What switches copy has no header.
         if let Some(slot) = self.inbound.find(arrival.source, arrival.id.0) {
             // NICs look at answers when all of them is here, and what is behind a whole one waits for that, too: the
             // tail is enough. But a timeline has the times of heads.
             let label = self.inbound.label(slot);
-            if label.whole && label.header.is_answer() && self.above.timeline.is_none() {
+            if label.whole && N::is_answer(&label.header) && self.above.timeline.is_none() {
                 return;
             }
             self.inbound.head(slot, &mut self.steps);
@@ -731,7 +778,7 @@ impl<P: Processes> Agent for Station<P> {
         }
     }
 
-    fn tail(&mut self, arrival: &Arrival, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
+    fn tail(&mut self, arrival: &Arrival, fabric: &mut Context<'_, Due, Letter<P::Letter, N::Header>>) {
         if BackgroundSources::owns(arrival.id) {
             if let Some(background) = &mut self.background {
                 background.delivered(arrival, &mut Ways(fabric));
@@ -767,7 +814,7 @@ impl<P: Processes> Agent for Station<P> {
     }
 }
 
-impl<P> Observer for Station<P> {
+impl<P, N: Kinds> Observer for Station<P, N> {
     #[inline]
     fn looks(&self) -> bool {
         self.observer.as_ref().is_some_and(|observer| observer.looks())

@@ -1,7 +1,7 @@
 //! What a timeline is told of messages.
 
 use crate::station::Places;
-use narrows_nic::{About, AnyHeader};
+use narrows_nic::About;
 use narrows_portals::{Command, ProcessId, RemoteTarget};
 use narrows_timeline::Departure;
 use narrows_units::{Bytes, PortId};
@@ -26,12 +26,12 @@ pub(crate) fn key_of(command: &Command) -> Option<Key> {
 }
 
 /// A message that the NIC at `port` gives to the network; `None`: it is one of the end-to-end layer's own.
-pub(crate) fn departure(places: &Places, port: u32, to: u32, payload: Bytes, header: &AnyHeader) -> Option<Departure> {
+pub(crate) fn departure(places: &Places, port: u32, to: u32, payload: Bytes, about: About) -> Option<Departure> {
     let node = |port| places.directory.of_port(PortId(port)).0.0;
     let common =
         Departure { from_port: port, to_port: to, from_node: node(port), to_node: node(to), bytes: payload.get(), ..Departure::default() };
     let rank = |place| places.directory.process_at(place).map_or(u32::MAX, |process| process.0);
-    match header.about() {
+    match about {
         About::Request { name, serial, initiator, target, match_bits, length } => {
             let kind = match name {
                 "put" => 0,

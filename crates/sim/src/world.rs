@@ -5,7 +5,7 @@ use crate::{Processes, Requests};
 use narrows_engine::Digest;
 use narrows_fabric::parallel::{self, Fabric, Plane, ProcessError};
 use narrows_fabric::{ConfigError, FlowControl, NetworkConfig, NetworkKind, Observer, Undelivered};
-use narrows_nic::{AnyConfig, CommandError, Denied, Directory, Nics, Process, Statistics};
+use narrows_nic::{AnyConfig, AnyNic, Below, CommandError, Denied, Directory, Engine, Kinds, Nics, Process, Statistics};
 use narrows_portals::{Command, ProcessId};
 use narrows_timeline::Timeline;
 use narrows_topology::{Topology, Vertex};
@@ -82,16 +82,16 @@ impl std::ops::AddAssign for RailTotals {
 
 /// The hardware, and where processes are.
 #[derive(Debug)]
-pub struct Setup<'a> {
+pub struct Setup<'a, C = AnyConfig> {
     /// The hardware.
-    pub hardware: Hardware<'a>,
+    pub hardware: Hardware<'a, C>,
     /// `places[i]` is where process i lives.
     pub places: &'a [ProcessId],
 }
 
 /// Networks, NICs, and the nodes between them.
 #[derive(Debug)]
-pub struct Hardware<'a> {
+pub struct Hardware<'a, C = AnyConfig> {
     /// Nodes.
     pub nodes: u32,
     /// The networks.
@@ -99,7 +99,7 @@ pub struct Hardware<'a> {
     /// The ports, numbered as the hosts of the networks are, network by network.
     pub ports: Vec<PortSetup>,
     /// Kinds of NIC.
-    pub nics: Vec<AnyConfig>,
+    pub nics: Vec<C>,
 }
 
 /// A network.
@@ -143,9 +143,16 @@ fn least(same: &mut [u32], region: u32) -> u32 {
 impl<'a> Hardware<'a> {
     /// A machine of one network, whose hosts are its nodes.
     pub fn new(config: &'a NetworkConfig, topology: Topology, nic: impl Into<AnyConfig>) -> Hardware<'a> {
+        Hardware::of(config, topology, nic.into())
+    }
+}
+
+impl<'a, C> Hardware<'a, C> {
+    /// The same with NICs that need not be of the kinds of [`AnyConfig`].
+    pub fn of(config: &'a NetworkConfig, topology: Topology, nic: C) -> Hardware<'a, C> {
         let nodes = topology.hosts();
         let ports = NodeId::first(nodes).map(|node| PortSetup { node, rail: Rail::FIRST, nic: 0 }).collect();
-        Hardware { nodes, networks: vec![NetworkSetup { config, topology }], ports, nics: vec![nic.into()] }
+        Hardware { nodes, networks: vec![NetworkSetup { config, topology }], ports, nics: vec![nic] }
     }
 
     /// Whether it makes no difference when ports hear of a packet, between its last switch and their node: with credits
@@ -221,11 +228,11 @@ enum Cut {
 }
 
 /// Makes the agents of regions, of which it gets the hosts.
-type Agents<'a, P> = Box<dyn FnOnce(&[Vec<u32>]) -> Vec<Station<P>> + 'a>;
+type Agents<'a, P, N> = Box<dyn FnOnce(&[Vec<u32>]) -> Vec<Station<P, N>> + 'a>;
 
-/// Everything simulated.
-pub struct World<P: Processes> {
-    fabric: Fabric<Station<P>>,
+/// Everything simulated. The NICs are of the kinds of a table, or of one alone ([`World::of_kind`]).
+pub struct World<P: Processes, N: Kinds = AnyNic> {
+    fabric: Fabric<Station<P, N>>,
     places: Arc<Places>,
     /// Of the first network.
     kind: NetworkKind,
@@ -301,25 +308,52 @@ impl<P: Processes> World<P> {
     {
         World::assemble(setup, Cut::Groups, &mut processes, |planes, agents| Fabric::spread(planes, among, agents))
     }
+}
 
+impl<P: Processes, N: Below> World<P, Engine<N>>
+where
+    Engine<N>: Kinds,
+{
+    /// As [`World::regions`], in one region if it is not `cut`, with NICs of a kind that need not be in the table of
+    /// [`AnyNic`].
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    ///
+    /// # Panics
+    /// See [`Directory::new`].
+    pub fn of_kind(
+        setup: Setup<'_, <Engine<N> as Kinds>::Config>,
+        cut: bool,
+        mut processes: impl FnMut(&[u32]) -> P,
+    ) -> Result<World<P, Engine<N>>, ConfigError> {
+        let cut = if cut { Cut::Groups } else { Cut::Whole };
+        World::assemble(setup, cut, &mut processes, |planes, agents| Fabric::of_planes(planes, agents))
+    }
+}
+
+impl<P: Processes, N: Kinds> World<P, N> {
     fn assemble<'a>(
-        setup: Setup<'a>,
+        setup: Setup<'a, N::Config>,
         cut: Cut,
         processes: &mut dyn FnMut(&[u32]) -> P,
-        fabric: impl FnOnce(Vec<Plane<'a>>, Agents<'_, P>) -> Result<Fabric<Station<P>>, ConfigError>,
-    ) -> Result<World<P>, ConfigError> {
+        fabric: impl FnOnce(Vec<Plane<'a>>, Agents<'_, P, N>) -> Result<Fabric<Station<P, N>>, ConfigError>,
+    ) -> Result<World<P, N>, ConfigError> {
         // What takes no time from one NIC to another needs one region. On the LogGP network the last byte of a message
         // within a node and that of one from another node may come at one instant, and which is told first depends on
         // all that is under way in the region: this is to be the machine.
         let Setup { hardware, places } = setup;
-        let instant = hardware.nics.iter().any(|nic| nic.portals().quick_ack);
+        let instant = hardware.nics.iter().any(|nic| N::constants(nic).quick_ack);
         let loggp = hardware.networks.iter().any(|network| network.config.kind == NetworkKind::LogGp);
         let cut = if instant || loggp && share_nodes(places) { Cut::Whole } else { cut };
         let cuts = hardware.regions(cut);
         let apart = (cut == Cut::Switches).then_some(0);
         let Hardware { nodes, networks, ports, nics } = hardware;
         let mtus = networks.iter().flat_map(|network| std::iter::repeat_n(network.config.mtu.0, network.topology.hosts() as usize));
-        let of_port = |(port, mtu): (&PortSetup, u64)| PortPlace { mtu, lookahead: nics[port.nic].portals().lookahead() };
+        let of_port = |(port, mtu): (&PortSetup, u64)| {
+            let nic = &nics[port.nic];
+            PortPlace { mtu, lookahead: N::constants(nic).lookahead(), sees: N::sees(nic) }
+        };
         let port_places: Box<[PortPlace]> = ports.iter().zip(mtus).map(of_port).collect();
         assert_eq!(ports.len(), port_places.len(), "a port at each host");
         let (hosts, count) = (ports.len(), places.len());
@@ -767,7 +801,7 @@ impl<P: Processes> World<P> {
         own.into_iter().map(|port| (port, of_port(port))).collect()
     }
 
-    fn stations(&mut self) -> impl Iterator<Item = &mut Station<P>> {
+    fn stations(&mut self) -> impl Iterator<Item = &mut Station<P, N>> {
         self.fabric.agents().take(self.with_nodes)
     }
 

@@ -6,6 +6,7 @@ mod tcp;
 
 use std::sync::Arc;
 
+use narrows_fabric::seam::{Acknowledge, PacketIn, PacketOut, Passage, Verdict};
 use narrows_matching::CommandError;
 use narrows_portals::{Command, Notice, Process};
 use narrows_units::{PortId, SimTime};
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::NicConfig;
 use crate::engine::{Below, Engine};
 use crate::error::{Denied, Refusal};
-use crate::kind::{Directory, Nic, PortalsNic, Travels};
+use crate::kind::{Directory, Kinds, Nic, PortalsNic, Travels};
 use crate::out::{Between, Departure, Event, Out};
 use crate::portals::{About, Header, Portals};
 use crate::statistics::Troubles;
@@ -91,9 +92,19 @@ macro_rules! kinds {
                     AnyConfig::Portals(config) $(| AnyConfig::$kind(config, _))* => config,
                 }
             }
+
+            /// See [`Nic::SEES`].
+            fn sees(&self) -> Option<Acknowledge> {
+                match self {
+                    AnyConfig::Portals(_) => Portals::SEES,
+                    $(AnyConfig::$kind(..) => <$kind<Header> as Nic>::SEES,)*
+                }
+            }
         }
 
         impl AnyNic {
+            const SOME_SEE: bool = Portals::SEES.is_some() $(|| <$kind<Header> as Nic>::SEES.is_some())*;
+
             /// The NICs at these ports of a machine.
             pub fn of(config: &AnyConfig, directory: &Arc<Directory>, ports: &[PortId]) -> Vec<AnyNic> {
                 match config {
@@ -197,25 +208,53 @@ impl<N: Nic<Notice = Notice, Header: Carried>, O: Out<AnyNic>> Out<N> for Around
     }
 }
 
-impl AnyNic {
-    /// What of it concerns Portals: in the NIC, or in software.
-    pub fn portals(&self) -> &Portals {
+impl PortalsNic for AnyNic {
+    fn portals(&self) -> &Portals {
         each!(AnyNic(self), nic => nic.portals())
     }
 
-    /// Idem.
-    pub fn portals_mut(&mut self) -> &mut Portals {
+    fn portals_mut(&mut self) -> &mut Portals {
         each!(AnyNic(self), nic => nic.portals_mut())
     }
 
-    /// Vectors that its accelerator keeps until others come.
-    pub fn waiting_vectors(&self) -> u64 {
+    #[inline]
+    fn matches(&self) -> bool {
+        matches!(self, AnyNic::Portals(_))
+    }
+
+    fn waiting_vectors(&self) -> u64 {
         each!(AnyNic(self), nic => nic.waiting_vectors())
     }
 
-    /// What went wrong at it.
-    pub fn troubles(&self) -> Troubles {
+    fn troubles(&self) -> Troubles {
         each!(AnyNic(self), nic => nic.troubles())
+    }
+}
+
+impl Kinds for AnyNic {
+    type Config = AnyConfig;
+    const PACKETS: bool = AnyNic::SOME_SEE;
+
+    fn of(config: &AnyConfig, directory: &Arc<Directory>, ports: &[PortId]) -> Vec<AnyNic> {
+        AnyNic::of(config, directory, ports)
+    }
+    fn constants(config: &AnyConfig) -> &NicConfig {
+        config.portals()
+    }
+    fn sees(config: &AnyConfig) -> Option<Acknowledge> {
+        config.sees()
+    }
+    fn takes(&self, from: PortId, to: PortId, header: &AnyHeader, directory: &Directory) -> bool {
+        self.carries(header) && header.is_for(from, to, directory)
+    }
+    fn is_taken_whole(header: &AnyHeader) -> bool {
+        header.is_taken_whole()
+    }
+    fn is_answer(header: &AnyHeader) -> bool {
+        header.is_answer()
+    }
+    fn about(header: &AnyHeader) -> About {
+        header.about()
     }
 }
 
@@ -250,5 +289,13 @@ impl Nic for AnyNic {
 
     fn take_refusals(&mut self) -> Vec<Refusal> {
         each!(AnyNic(self), nic => nic.take_refusals())
+    }
+
+    fn packet_in(&mut self, now: SimTime, packet: &PacketIn, header: &AnyHeader, out: &mut impl Out<Self>) -> Verdict {
+        each!(AnyNic(self), nic => nic.packet_in(now, packet, own(header), &mut Around(out)))
+    }
+
+    fn packet_out(&mut self, now: SimTime, packet: &PacketOut) -> Passage {
+        each!(AnyNic(self), nic => nic.packet_out(now, packet))
     }
 }
