@@ -7,17 +7,22 @@
 //! and what it tells a process comes out of [`Processes::notify`]. [`Requests::multicast`] is a message that switches
 //! copy.
 //!
+//! What else happens there stands around the station (`wrapper`): `background` traffic, `failover` to other rails,
+//! `multicast`, and `watched`, which tells a timeline.
+//!
 //! Several regions run on several threads ([`World::run_while`]); one can be led event by event ([`World::step`]).
 
 #![forbid(unsafe_code)]
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod background;
 mod failover;
 mod inbound;
 mod multicast;
 mod station;
 mod watched;
 mod world;
+mod wrapper;
 
 pub use multicast::{CopyNotice, Way};
 pub use narrows_traffic::{Background, BackgroundClass};
@@ -35,7 +40,7 @@ use narrows_units::SimTime;
 /// these need not be there; where they do, there is one region.
 pub trait Processes: Send {
     /// What they send to those of other nodes beside the network: it is there before anything that they start now.
-    type Letter: Send;
+    type Letter: Send + 'static;
     /// Every process writes its commands in the order in which it submits them.
     fn in_order(&self) -> bool {
         false

@@ -1,9 +1,11 @@
 //! Messages that switches copy, from the command of one process to the events of the others.
 
 use crate::inbound::number;
+use crate::station::{Action, Name};
+use crate::wrapper::{Around, Wrapper, WrapperId};
 use narrows_engine::{Slab, WordMap};
-use narrows_fabric::{Transfer, TransferId, Tree};
-use narrows_nic::{Kinds, Nics, Process};
+use narrows_fabric::{Arrival, Transfer, TransferId, Tree};
+use narrows_nic::{Kinds, Process};
 use narrows_units::{Bytes, SimTime};
 use std::sync::Arc;
 
@@ -25,7 +27,7 @@ pub type Way = (Arc<Tree>, Arc<[u32]>);
 
 /// How far a message is on its way to the network.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Step {
+enum Step {
     /// On its way over PCIe.
     Written(u32),
     /// In the NIC.
@@ -59,6 +61,8 @@ struct Copy {
 /// All multicasts under way.
 #[derive(Debug, Default)]
 pub(crate) struct Multicasts {
+    /// That processes wait for.
+    steps: Slab<Step>,
     messages: Slab<Message>,
     copies: Slab<Copy>,
     /// Copies on the network: by message and target.
@@ -67,52 +71,27 @@ pub(crate) struct Multicasts {
     reading: WordMap<u64, u32>,
 }
 
-/// What is to be done next, and when; keys are processes.
-pub(crate) enum Next {
-    At(SimTime, u32, Step),
-    /// With the news for the sender, when there is nothing to read.
-    Start(Arc<Tree>, Transfer, Option<(u32, Step)>),
-    Tell(CopyNotice),
-    Nothing,
-}
-
 impl Multicasts {
-    pub(crate) fn submit(&mut self, rank: u32, written: SimTime, way: &Way, bytes: u64, token: u32) -> Step {
-        Step::Written(self.messages.insert(Message { rank, written, way: (Arc::clone(&way.0), Arc::clone(&way.1)), bytes, token }))
+    /// A process sends; its request is for when the command is in the NIC.
+    pub(crate) fn submit(&mut self, rank: u32, written: SimTime, way: &Way, bytes: u64, token: u32) -> Action {
+        let message = Message { rank, written, way: (Arc::clone(&way.0), Arc::clone(&way.1)), bytes, token };
+        let slot = self.messages.insert(message);
+        self.action(Step::Written(slot))
     }
 
-    /// `new_number` numbers a message of a node.
-    pub(crate) fn step<N: Kinds>(&mut self, now: SimTime, step: Step, nics: &mut Nics<N>, new_number: impl FnOnce(u32) -> u32) -> Next {
-        match step {
-            Step::Written(slot) => {
-                let Some(message) = self.messages.get(slot) else { return Next::Nothing };
-                let at = nics.nic_of(Process(message.rank)).multicast_command(message.written);
-                Next::At(at.max(now), message.rank, Step::Known(slot))
-            }
-            Step::Known(slot) => {
-                let Some(message) = self.messages.get(slot) else { return Next::Nothing };
-                let at = nics.nic_of(Process(message.rank)).multicast_start(now, message.bytes);
-                Next::At(at, message.rank, Step::Starts(slot))
-            }
-            Step::Starts(slot) => match self.messages.remove(slot) {
-                Some(message) => self.start(&message, nics, new_number),
-                None => Next::Nothing,
-            },
-            Step::Landed(slot) => {
-                let rank = self.copies.at(slot).rank;
-                Next::At(nics.nic_of(Process(rank)).multicast_event(now), rank, Step::Visible(slot))
-            }
-            Step::Visible(slot) => match self.copies.remove(slot) {
-                Some(Copy { rank, token, sent, .. }) => Next::Tell(CopyNotice { at: now, rank, token, sent }),
-                None => Next::Nothing,
-            },
-        }
+    fn action(&mut self, step: Step) -> Action {
+        Action::Wrapper(WrapperId::Multicasts, self.steps.insert(step))
     }
 
-    fn start<N: Kinds>(&mut self, message: &Message, nics: &Nics<N>, new_number: impl FnOnce(u32) -> u32) -> Next {
+    fn ask<L, N: Kinds>(&mut self, at: SimTime, rank: u32, step: Step, around: &mut Around<'_, '_, L, N>) {
+        let action = self.action(step);
+        around.above.ask(at, rank, action, around.fabric);
+    }
+
+    fn start<L, N: Kinds>(&mut self, message: &Message, around: &mut Around<'_, '_, L, N>) {
         let Message { rank, way: (ref tree, ref ranks), bytes, token, .. } = *message;
         let source = tree.source();
-        let id = new_number(source);
+        let id = around.above.number(source);
         for (&to, &target) in ranks.iter().zip(tree.targets()) {
             let copy = self.copies.insert(Copy { rank: to, token, bytes, sent: false });
             self.flying.insert((number(source, id), target), copy);
@@ -123,34 +102,67 @@ impl Multicasts {
             target: tree.targets()[0],
             virtual_network: 0,
             payload: Bytes(bytes),
-            source_dma: bytes > nics.config().inline_limit.get(),
+            source_dma: bytes > around.nics.config().inline_limit.get(),
             target_dma: bytes > 0,
         };
+        around.above.under_way += tree.targets().len() as i64;
+        around.fabric.multicast(tree, transfer);
         let news = self.copies.insert(Copy { rank, token, bytes: 0, sent: true });
-        let reads = transfer.source_dma && bytes > 0;
-        if reads {
+        if transfer.source_dma && bytes > 0 {
             self.reading.insert(number(source, id), news);
-        }
-        Next::Start(Arc::clone(tree), transfer, (!reads).then_some((rank, Step::Landed(news))))
-    }
-
-    /// The source of a message has been read; nothing if it is none that switches copy.
-    pub(crate) fn source_done(&mut self, now: SimTime, source: u32, id: u32) -> Next {
-        match self.reading.remove(&number(source, id)) {
-            Some(news) => Next::At(now, self.copies.at(news).rank, Step::Landed(news)),
-            None => Next::Nothing,
+        } else {
+            self.ask(around.fabric.now(), rank, Step::Landed(news), around);
         }
     }
+}
 
-    /// A copy has arrived; nothing if it is none.
-    pub(crate) fn tail<N: Kinds>(&mut self, now: SimTime, source: u32, id: u32, target: u32, nics: &mut Nics<N>) -> Next {
-        match self.flying.remove(&(number(source, id), target)) {
-            Some(slot) => {
-                let Copy { rank, bytes, .. } = *self.copies.at(slot);
-                nics.nic_of(Process(rank)).multicast_landed(bytes);
-                Next::At(now, rank, Step::Landed(slot))
+impl<L: 'static, N: Kinds> Wrapper<L, N> for Multicasts {
+    fn id(&self) -> WrapperId {
+        WrapperId::Multicasts
+    }
+
+    fn act(&mut self, step: u32, around: &mut Around<'_, '_, L, N>) -> Option<CopyNotice> {
+        let now = around.fabric.now();
+        match self.steps.remove(step)? {
+            Step::Written(slot) => {
+                let &Message { rank, written, .. } = self.messages.get(slot)?;
+                let at = around.nics.nic_of(Process(rank)).multicast_command(written);
+                self.ask(at.max(now), rank, Step::Known(slot), around);
             }
-            None => Next::Nothing,
+            Step::Known(slot) => {
+                let &Message { rank, bytes, .. } = self.messages.get(slot)?;
+                let at = around.nics.nic_of(Process(rank)).multicast_start(now, bytes);
+                self.ask(at, rank, Step::Starts(slot), around);
+            }
+            Step::Starts(slot) => {
+                let message = self.messages.remove(slot)?;
+                self.start(&message, around);
+            }
+            Step::Landed(slot) => {
+                let rank = self.copies.at(slot).rank;
+                let at = around.nics.nic_of(Process(rank)).multicast_event(now);
+                self.ask(at, rank, Step::Visible(slot), around);
+            }
+            Step::Visible(slot) => {
+                let Copy { rank, token, sent, .. } = self.copies.remove(slot)?;
+                return Some(CopyNotice { at: now, rank, token, sent });
+            }
         }
+        None
+    }
+
+    fn source_done(&mut self, (source, id): Name, around: &mut Around<'_, '_, L, N>) -> Option<Name> {
+        let Some(news) = self.reading.remove(&number(source, id)) else { return Some((source, id)) };
+        self.ask(around.fabric.now(), self.copies.at(news).rank, Step::Landed(news), around);
+        None
+    }
+
+    fn tail(&mut self, arrival: Arrival, around: &mut Around<'_, '_, L, N>) -> Option<Arrival> {
+        let Some(slot) = self.flying.remove(&(number(arrival.source, arrival.id.0), arrival.target)) else { return Some(arrival) };
+        let Copy { rank, bytes, .. } = *self.copies.at(slot);
+        around.nics.nic_of(Process(rank)).multicast_landed(bytes);
+        around.above.under_way -= 1;
+        self.ask(around.fabric.now(), rank, Step::Landed(slot), around);
+        None
     }
 }

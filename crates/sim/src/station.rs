@@ -1,22 +1,25 @@
-//! The agent of a region: the NICs at its ports, and the processes above them.
+//! The agent of a region: the NICs at its ports, and the processes above them. What else happens there stands around it
+//! ([`crate::wrapper`]).
 
-use crate::failover::{Failover, Name};
+use crate::Processes;
 use crate::inbound::{self, Inbound, Label};
-use crate::multicast::{self, Multicasts, Next, Way};
-use crate::{Processes, watched};
+use crate::multicast::{CopyNotice, Multicasts, Way};
+use crate::wrapper::{Around, WrapperId, Wrappers};
 use narrows_engine::{Digest, Slab, WordMap};
 use narrows_fabric::parallel::{Agent, Context};
 use narrows_fabric::seam::{Acknowledge, PacketIn, PacketOut, Passage, Verdict};
-use narrows_fabric::{Arrival, Observer, PacketArrival, Transfer, TransferId, TreeError, Undelivered, ZeroLoad};
+use narrows_fabric::{Arrival, Observer, PacketArrival, Transfer, TransferId, TreeError, Undelivered};
 use narrows_nic::{self as nic, Combine, CommandError, Denied, Departure, Directory, Fault, Kinds, Nics, PayloadId, Process};
 use narrows_portals::{AtomicOperation, Command, Datatype, Notice, Place};
-use narrows_timeline::Timeline;
-use narrows_traffic::{Background, BackgroundSources, Outlet};
+use narrows_traffic::{Background, BackgroundSources};
 use narrows_units::{PortId, Rail, SimTime};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
+
+/// A message: the port that sent it, and its number there.
+pub(crate) type Name = (u32, u32);
 
 /// An event of a region's own.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,8 +31,8 @@ pub(crate) enum Due {
     Shortcut(u32),
     /// What a process has asked for first.
     Process(u32),
-    /// A source of the background.
-    Source(u32),
+    /// What a wrapper has asked for, with its tag.
+    Wrapper(WrapperId, u32),
 }
 
 /// What goes from region to region beside the network.
@@ -42,18 +45,23 @@ pub(crate) enum Letter<L, H> {
         order: u32,
         header: Box<H>,
     },
-    /// The first one is the number of a message that another port carries; the second one is that message.
-    Carried(Name, Name),
+    /// From a wrapper to that of another region.
+    Wrapper(WrapperId, [Name; 2]),
     /// For a process, from another one.
     Process(u32, L),
 }
 
 /// What a process has asked for.
 #[derive(Debug)]
-enum Action {
-    Command { written: SimTime, rail: Rail, command: Command },
+pub(crate) enum Action {
+    Command {
+        written: SimTime,
+        rail: Rail,
+        command: Command,
+    },
     Alarm,
-    Multicast(multicast::Step),
+    /// Of a wrapper, a step of a command.
+    Wrapper(WrapperId, u32),
 }
 
 /// At one time: NICs by the order in which they asked, then shortcuts by who sent them, then processes by their
@@ -61,13 +69,7 @@ enum Action {
 const SHORTCUTS: u32 = 2 << 30;
 const PROCESSES: u32 = 3 << 30;
 /// Then sources of the background: class and place.
-const SOURCES: u32 = 7 << 29;
-const _: () = assert!(Background::MAX_CLASSES < 8);
-
-/// The order of a source, from its tag.
-fn source_order(tag: u32) -> u32 {
-    SOURCES | (tag >> 28) << 26 | tag & ((1 << 26) - 1)
-}
+pub(crate) const SOURCES: u32 = 7 << 29;
 
 /// Who is where.
 #[derive(Debug)]
@@ -111,7 +113,7 @@ type Asked = BinaryHeap<Reverse<(SimTime, u64, u32)>>;
 
 /// What is between the NICs, the network and the processes.
 pub(crate) struct Above<H> {
-    places: Arc<Places>,
+    pub(crate) places: Arc<Places>,
     shortcuts: Slab<Box<H>>,
     /// Of messages that were here, to be used again.
     #[allow(clippy::vec_box, reason = "they come in boxes, and go on in them")]
@@ -127,15 +129,11 @@ pub(crate) struct Above<H> {
     actions: Slab<Action>,
     /// Numbers what processes ask for.
     serial: u64,
-    multicasts: Multicasts,
-    pub(crate) failover: Failover,
     /// By port of the region: of what the processes were told that are at home there.
     pub(crate) digests: Vec<Digest>,
     pub(crate) recording: bool,
     /// The start of simulated time.
     pub(crate) epoch: SimTime,
-    /// Who wants to know when messages go and come.
-    pub(crate) timeline: Option<Timeline>,
     /// Timers, messages and letters on their way, but for those of the background: those that come here less than go.
     pub(crate) under_way: i64,
     /// The first access that a NIC has refused for its protection domain.
@@ -143,14 +141,13 @@ pub(crate) struct Above<H> {
 }
 
 /// See the module's page.
-pub(crate) struct Station<P, N: Kinds> {
+pub(crate) struct Station<P: Processes, N: Kinds> {
     pub(crate) nics: Nics<N>,
     pub(crate) processes: P,
     pub(crate) above: Above<N::Header>,
+    pub(crate) wrappers: Wrappers<P::Letter, N>,
     inbound: Inbound<N::Header>,
     steps: Vec<inbound::Step>,
-    /// Synthetic traffic beside the processes, while there is any.
-    pub(crate) background: Option<BackgroundSources>,
     pub(crate) observer: Option<Box<dyn Observer + Send>>,
     /// The first refused command: when, whose, why.
     pub(crate) error: Option<(SimTime, u32, CommandError)>,
@@ -180,15 +177,16 @@ pub trait Requests<L> {
 }
 
 /// The requests of a region.
-pub(crate) struct RegionRequests<'a, 'b, L, N: Kinds> {
+pub(crate) struct RegionRequests<'a, 'b, L: 'static, N: Kinds> {
     pub(crate) above: &'a mut Above<N::Header>,
+    pub(crate) wrappers: &'a mut Wrappers<L, N>,
     pub(crate) nics: &'a mut Nics<N>,
     /// [`Processes::in_order`].
     pub(crate) in_order: bool,
     pub(crate) fabric: &'a mut Context<'b, Due, Letter<L, N::Header>>,
 }
 
-impl<L, N: Kinds> RegionRequests<'_, '_, L, N> {
+impl<L: 'static, N: Kinds> RegionRequests<'_, '_, L, N> {
     fn ask(&mut self, at: SimTime, rank: u32, action: Action) {
         let at = at.max(self.fabric.now());
         self.above.ask(at, rank, action, self.fabric);
@@ -199,12 +197,7 @@ impl<L, N: Kinds> RegionRequests<'_, '_, L, N> {
         if !self.in_order || self.above.has_commands(rank) {
             return false;
         }
-        let watched = if self.above.timeline.is_some() { command.as_ref() } else { None };
-        let key = watched.and_then(watched::key_of);
         let Some((at, port, event)) = self.nics.command_ahead(written, Process(rank), rail, command) else { return false };
-        if let (Some(timeline), Some(key)) = (&self.above.timeline, key) {
-            timeline.posts(written, rank, key);
-        }
         self.above.schedule(at, port, event, self.fabric);
         true
     }
@@ -223,12 +216,9 @@ impl<H> Above<H> {
             asked: (0..ranks).map(|_| Asked::new()).collect(),
             actions: Slab::default(),
             serial: 0,
-            multicasts: Multicasts::default(),
-            failover: Failover::default(),
             digests: vec![Digest::default(); ports],
             recording: false,
             epoch: SimTime::ZERO,
-            timeline: None,
             under_way: 0,
             denied: None,
         }
@@ -238,7 +228,7 @@ impl<H> Above<H> {
         self.places.locals[port as usize] as usize
     }
 
-    fn ask<L>(&mut self, at: SimTime, rank: u32, action: Action, fabric: &mut Context<'_, Due, Letter<L, H>>) {
+    pub(crate) fn ask<L>(&mut self, at: SimTime, rank: u32, action: Action, fabric: &mut Context<'_, Due, Letter<L, H>>) {
         let slot = self.actions.insert(action);
         self.under_way += 1;
         self.serial += 1;
@@ -249,7 +239,7 @@ impl<H> Above<H> {
     /// A process has written commands that wait for their time.
     fn has_commands(&self, rank: u32) -> bool {
         let asked = &self.asked[self.places.processes[rank as usize] as usize];
-        let is_command = |slot| matches!(self.actions.get(slot), Some(Action::Command { .. } | Action::Multicast(_)));
+        let is_command = |slot| matches!(self.actions.get(slot), Some(Action::Command { .. } | Action::Wrapper(..)));
         asked.iter().any(|&Reverse((_, _, slot))| is_command(slot))
     }
 
@@ -277,22 +267,11 @@ impl<H> Above<H> {
     }
 
     /// A number for a message of a port: below those of the background.
-    fn number(&mut self, port: u32) -> u32 {
+    pub(crate) fn number(&mut self, port: u32) -> u32 {
         let local = self.local(port);
         let sent = &mut self.sent[local];
         *sent = (*sent + 1) & (Background::FIRST - 1);
         *sent
-    }
-
-    /// A message whose flow was given up takes another rail; false when there is none.
-    fn carry<L>(&mut self, transfer: Transfer, fabric: &mut Context<'_, Due, Letter<L, H>>) -> bool {
-        let (places, mut failover) = (Arc::clone(&self.places), std::mem::take(&mut self.failover));
-        let carried = failover.carry(transfer, &places.directory, |port| self.number(port));
-        self.failover = failover;
-        let Some((transfer, of)) = carried else { return false };
-        fabric.post(transfer.target, SimTime::MAX, Letter::Carried((transfer.source, transfer.id.0), of));
-        fabric.start(transfer);
-        true
     }
 
     /// A process has been told something.
@@ -304,27 +283,9 @@ impl<H> Above<H> {
             words(digest);
         }
     }
-
-    fn go_on<P: Processes>(&mut self, next: Next, processes: &mut P, fabric: &mut Context<'_, Due, Letter<P::Letter, H>>) {
-        match next {
-            Next::At(at, rank, step) => self.ask(at, rank, Action::Multicast(step), fabric),
-            Next::Start(tree, transfer, news) => {
-                self.under_way += tree.targets().len() as i64;
-                fabric.multicast(&tree, transfer);
-                if let Some((rank, step)) = news {
-                    self.ask(fabric.now(), rank, Action::Multicast(step), fabric);
-                }
-            }
-            Next::Tell(told) => {
-                self.note(told.at, Rail::FIRST, told.rank, |digest| digest.word(u64::from(told.token) << 1 | u64::from(told.sent)));
-                processes.told(told);
-            }
-            Next::Nothing => {}
-        }
-    }
 }
 
-impl<L, N: Kinds> Requests<L> for RegionRequests<'_, '_, L, N> {
+impl<L: 'static, N: Kinds> Requests<L> for RegionRequests<'_, '_, L, N> {
     fn now(&self) -> SimTime {
         self.fabric.now()
     }
@@ -334,6 +295,7 @@ impl<L, N: Kinds> Requests<L> for RegionRequests<'_, '_, L, N> {
         let lookahead = self.above.places.lookahead(rank, rail);
         let arrives = (written + lookahead).max(self.fabric.now());
         let written = SimTime(arrives.as_ps() - lookahead.as_ps().min(arrives.as_ps()));
+        self.wrappers.command(written, rank, &command);
         let mut command = Some(command);
         if self.submit_ahead(rank, rail, written, &mut command) {
             return;
@@ -357,8 +319,9 @@ impl<L, N: Kinds> Requests<L> for RegionRequests<'_, '_, L, N> {
 
     fn multicast(&mut self, rank: u32, written: SimTime, way: &Way, bytes: u64, token: u32) {
         let arrives = written + self.above.places.lookahead(rank, Rail::FIRST);
-        let step = self.above.multicasts.submit(rank, written, way, bytes, token);
-        self.ask(arrives, rank, Action::Multicast(step));
+        let multicasts: &mut Multicasts = self.wrappers.get_or_put();
+        let action = multicasts.submit(rank, written, way, bytes, token);
+        self.ask(arrives, rank, action);
     }
 
     fn post(&mut self, rank: u32, letter: L) {
@@ -367,35 +330,15 @@ impl<L, N: Kinds> Requests<L> for RegionRequests<'_, '_, L, N> {
     }
 }
 
-/// What sources of the background ask for.
-struct Ways<'a, 'b, L, H>(&'a mut Context<'b, Due, Letter<L, H>>);
-
-impl<L, H> Outlet for Ways<'_, '_, L, H> {
-    fn now(&self) -> SimTime {
-        self.0.now()
-    }
-
-    fn start(&mut self, transfer: Transfer) {
-        self.0.start(transfer);
-    }
-
-    fn timer(&mut self, at: SimTime, host: u32, tag: u32) {
-        self.0.timer(at, host, source_order(tag), Due::Source(tag));
-    }
-
-    fn zero_load(&self, transfer: &Transfer) -> ZeroLoad {
-        self.0.zero_load(transfer)
-    }
-}
-
 /// The effects of the NICs.
-struct Effects<'a, 'b, P: Processes, H> {
-    above: &'a mut Above<H>,
+struct Effects<'a, 'b, P: Processes, N: Kinds> {
+    above: &'a mut Above<N::Header>,
+    wrappers: &'a mut Wrappers<P::Letter, N>,
     processes: &'a mut P,
-    fabric: &'a mut Context<'b, Due, Letter<P::Letter, H>>,
+    fabric: &'a mut Context<'b, Due, Letter<P::Letter, N::Header>>,
 }
 
-impl<P: Processes, N: Kinds> nic::Out<N> for Effects<'_, '_, P, N::Header> {
+impl<P: Processes, N: Kinds> nic::Out<N> for Effects<'_, '_, P, N> {
     fn schedule(&mut self, at: SimTime, port: PortId, event: nic::Event) {
         self.above.schedule(at, port, event, self.fabric);
     }
@@ -408,19 +351,12 @@ impl<P: Processes, N: Kinds> nic::Out<N> for Effects<'_, '_, P, N::Header> {
             self.above.reading.insert(inbound::number(port, number), token);
         }
         let whole = payload.0 <= self.above.places.ports[port as usize].mtu || N::is_taken_whole(&header);
-        if let Some(timeline) = &self.above.timeline
-            && let Some(departure) = watched::departure(&self.above.places, port, to, payload, N::about(&header))
-        {
-            timeline.departs(self.fabric.now(), number, departure);
-        }
         let label = Label { source: port, number, target: to, virtual_network, whole, header };
+        self.wrappers.departs(self.fabric.now(), &label, payload, &self.above.places);
         let label = self.above.boxed(label);
         self.fabric.post(to, SimTime::MAX, Letter::Label(label));
         let transfer = Transfer { id: TransferId(number), source: port, target: to, virtual_network, payload, source_dma, target_dma };
-        // Where no rail is left the run ends.
-        if !self.above.failover.has_lost(port, to, virtual_network) || !self.above.carry(transfer, self.fabric) {
-            self.fabric.start(transfer);
-        }
+        self.wrappers.start(transfer, self.above, self.fabric);
     }
 
     fn shortcut(&mut self, at: SimTime, PortId(from): PortId, PortId(to): PortId, header: N::Header) {
@@ -444,7 +380,7 @@ impl<P: Processes, N: Kinds> nic::Out<N> for Effects<'_, '_, P, N::Header> {
     }
 }
 
-impl<P: Processes, H> nic::Memory for Effects<'_, '_, P, H> {
+impl<P: Processes, N: Kinds> nic::Memory for Effects<'_, '_, P, N> {
     fn reserve(&mut self) -> PayloadId {
         PayloadId(self.processes.reserve())
     }
@@ -496,38 +432,61 @@ impl<P: Processes, H> nic::Memory for Effects<'_, '_, P, H> {
 }
 
 impl<P: Processes, N: Kinds> Station<P, N> {
-    pub(crate) fn new(nics: Nics<N>, processes: P, above: Above<N::Header>) -> Station<P, N> {
+    pub(crate) fn new(nics: Nics<N>, processes: P, above: Above<N::Header>, wrappers: Wrappers<P::Letter, N>) -> Station<P, N> {
         Station {
             nics,
             processes,
             above,
+            wrappers,
             inbound: Inbound::default(),
             steps: Vec::new(),
-            background: None,
             observer: None,
             error: None,
             undelivered: None,
         }
     }
 
-    /// Synthetic traffic from `hosts`, which are here, from `begin` on.
-    pub(crate) fn begin_background(
-        &mut self,
-        background: &Background,
-        hosts: &[u32],
-        begin: SimTime,
-        fabric: &mut Context<'_, Due, Letter<P::Letter, N::Header>>,
-    ) {
-        let mut timer = |at, host, tag| Ways(fabric).timer(at, host, tag);
-        self.background = Some(background.begin(hosts, begin, &mut timer));
-    }
-
     /// The processes act on what they were told.
     #[inline]
     fn proceed(&mut self, fabric: &mut Context<'_, Due, Letter<P::Letter, N::Header>>) {
-        let Station { nics, processes, above, .. } = self;
+        let (processes, mut requests) = self.requests(fabric);
+        processes.proceed(&mut requests);
+    }
+
+    /// The processes, and what they ask.
+    #[inline]
+    pub(crate) fn requests<'a, 'b>(
+        &'a mut self,
+        fabric: &'a mut Context<'b, Due, Letter<P::Letter, N::Header>>,
+    ) -> (&'a mut P, RegionRequests<'a, 'b, P::Letter, N>) {
+        let Station { nics, processes, above, wrappers, .. } = self;
         let in_order = processes.in_order();
-        processes.proceed(&mut RegionRequests { above, nics, in_order, fabric });
+        (processes, RegionRequests { above, wrappers, nics, in_order, fabric })
+    }
+
+    /// The NICs, and what they have effects on.
+    #[inline]
+    fn effects<'a, 'b>(
+        &'a mut self,
+        fabric: &'a mut Context<'b, Due, Letter<P::Letter, N::Header>>,
+    ) -> (&'a mut Nics<N>, Effects<'a, 'b, P, N>) {
+        let Station { nics, processes, above, wrappers, .. } = self;
+        (nics, Effects { above, wrappers, processes, fabric })
+    }
+
+    /// The wrappers, and what they work with.
+    #[inline]
+    fn around<'a, 'b>(
+        &'a mut self,
+        fabric: &'a mut Context<'b, Due, Letter<P::Letter, N::Header>>,
+    ) -> (&'a mut Wrappers<P::Letter, N>, Around<'a, 'b, P::Letter, N>) {
+        let Station { nics, above, wrappers, .. } = self;
+        (wrappers, Around { above, nics, fabric })
+    }
+
+    fn tell(&mut self, told: CopyNotice) {
+        self.above.note(told.at, Rail::FIRST, told.rank, |digest| digest.word(u64::from(told.token) << 1 | u64::from(told.sent)));
+        self.processes.told(told);
     }
 
     fn refuse(&mut self, now: SimTime, process: Process, error: CommandError) {
@@ -539,23 +498,16 @@ impl<P: Processes, N: Kinds> Station<P, N> {
         let Some(Reverse((_, _, slot))) = self.above.asked[local].pop() else { return };
         match self.above.actions.remove(slot) {
             Some(Action::Command { written, rail, command }) => {
-                if let Some(timeline) = &self.above.timeline
-                    && let Some(key) = watched::key_of(&command)
-                {
-                    timeline.posts(written, rank, key);
-                }
-                let mut effects = Effects { above: &mut self.above, processes: &mut self.processes, fabric };
-                if let Err(error) = self.nics.command(written, Process(rank), rail, command, &mut effects) {
+                let (nics, mut effects) = self.effects(fabric);
+                if let Err(error) = nics.command(written, Process(rank), rail, command, &mut effects) {
                     self.refuse(now, Process(rank), error);
                 }
             }
             Some(Action::Alarm) => self.processes.alarm(now, rank),
-            Some(Action::Multicast(step)) => {
-                let Station { nics, processes, above, .. } = self;
-                let mut multicasts = std::mem::take(&mut above.multicasts);
-                let next = multicasts.step(now, step, nics, |port| above.number(port));
-                above.multicasts = multicasts;
-                above.go_on(next, processes, fabric);
+            Some(Action::Wrapper(id, step)) => {
+                let (wrappers, mut around) = self.around(fabric);
+                let told = wrappers.act(id, step, &mut around);
+                told.into_iter().for_each(|told| self.tell(told));
             }
             None => {}
         }
@@ -564,8 +516,8 @@ impl<P: Processes, N: Kinds> Station<P, N> {
     /// Tells the NICs what `steps` says.
     fn arrive(&mut self, fabric: &mut Context<'_, Due, Letter<P::Letter, N::Header>>) {
         let now = fabric.now();
-        let Station { nics, processes, above, inbound, steps, .. } = self;
-        let mut effects = Effects { above, processes, fabric };
+        let Station { nics, processes, above, wrappers, inbound, steps, .. } = self;
+        let mut effects = Effects { above, wrappers, processes, fabric };
         for step in steps.drain(..) {
             let (inbound::Step::Head(slot) | inbound::Step::Tail(slot)) = step;
             if N::PACKETS && inbound.is_consumed(slot) {
@@ -579,16 +531,12 @@ impl<P: Processes, N: Kinds> Station<P, N> {
                 inbound::Step::Head(slot) => {
                     let label = inbound.label(slot);
                     let arrival = nics.head(now, PortId(label.target), &label.header, &mut effects);
-                    if let Some(timeline) = &effects.above.timeline {
-                        timeline.head(now, label.source, label.number);
-                    }
+                    effects.wrappers.head_noticed(now, (label.source, label.number));
                     inbound.name(slot, arrival);
                 }
                 inbound::Step::Tail(slot) => {
                     let label = inbound.label(slot);
-                    if let Some(timeline) = &effects.above.timeline {
-                        timeline.tail(now, label.source, label.number);
-                    }
+                    effects.wrappers.tail_noticed(now, (label.source, label.number));
                     nics.tail(now, PortId(label.target), inbound.arrival(slot), &label.header, &mut effects);
                     effects.above.spare.extend(inbound.close(slot));
                 }
@@ -622,29 +570,24 @@ impl<P: Processes, N: Kinds> Agent for Station<P, N> {
 
     fn timer(&mut self, host: u32, _: u32, event: Due, fabric: &mut Context<'_, Due, Letter<P::Letter, N::Header>>) {
         let now = fabric.now();
-        if let Due::Source(tag) = event {
-            if let Some(background) = &mut self.background {
-                background.strike(tag, &mut Ways(fabric));
-            }
-            return;
+        if let Due::Wrapper(id, tag) = event {
+            let (wrappers, mut around) = self.around(fabric);
+            return wrappers.timer(id, tag, &mut around);
         }
         self.above.under_way -= 1;
         match event {
-            Due::Nothing | Due::Source(_) => {}
+            Due::Nothing | Due::Wrapper(..) => {}
             Due::Nic(event) => {
-                self.nics.handle(now, PortId(host), event, &mut Effects { above: &mut self.above, processes: &mut self.processes, fabric });
+                let (nics, mut effects) = self.effects(fabric);
+                nics.handle(now, PortId(host), event, &mut effects);
                 if let Some(refusal) = self.nics.take_refusals().into_iter().next() {
                     self.refuse(now, refusal.process, refusal.error);
                 }
             }
             Due::Shortcut(slot) => {
                 if let Some(header) = self.above.shortcuts.remove(slot) {
-                    self.nics.arrive(
-                        now,
-                        PortId(host),
-                        &header,
-                        &mut Effects { above: &mut self.above, processes: &mut self.processes, fabric },
-                    );
+                    let (nics, mut effects) = self.effects(fabric);
+                    nics.arrive(now, PortId(host), &header, &mut effects);
                 }
             }
             Due::Process(rank) => self.act(now, rank, fabric),
@@ -658,7 +601,7 @@ impl<P: Processes, N: Kinds> Agent for Station<P, N> {
             Letter::Label(label) => label.target == host && self.nics.takes(PortId(label.source), PortId(host), &label.header),
             // They take no time, and stay in their region.
             Letter::Shortcut { .. } => false,
-            Letter::Carried((by, _), (of, _)) => by.max(of) < &ports,
+            Letter::Wrapper(_, names) => names.iter().all(|&(port, _)| port < ports),
             Letter::Process(rank, letter) => {
                 let is_here = (*rank as usize) < self.above.places.processes.len() && self.above.places.home(*rank) == host;
                 is_here && self.processes.takes(*rank, letter)
@@ -673,7 +616,7 @@ impl<P: Processes, N: Kinds> Agent for Station<P, N> {
                 let slot = self.above.shortcuts.insert(header);
                 fabric.timer(at, host, order, Due::Shortcut(slot));
             }
-            Letter::Carried(by, of) => self.above.failover.expect(by, of),
+            Letter::Wrapper(id, names) => self.wrappers.letter(id, names),
             Letter::Process(rank, letter) => {
                 self.above.under_way -= 1;
                 self.processes.letter(rank, letter);
@@ -682,25 +625,13 @@ impl<P: Processes, N: Kinds> Agent for Station<P, N> {
     }
 
     fn source_done(&mut self, host: u32, id: TransferId, fabric: &mut Context<'_, Due, Letter<P::Letter, N::Header>>) {
-        let now = fabric.now();
-        let carried = self.above.failover.carried(host, id.0);
-        let (host, id) = carried.map_or((host, id), |(port, number)| (port, TransferId(number)));
-        if let Some(timeline) = &self.above.timeline {
-            timeline.sent(now, host, id.0);
-        }
-        match self.above.reading.remove(&inbound::number(host, id.0)) {
-            Some(token) => self.nics.source_done(
-                now,
-                PortId(host),
-                token,
-                &mut Effects { above: &mut self.above, processes: &mut self.processes, fabric },
-            ),
-            // Read before, for the rail that has failed.
-            None if carried.is_some() => {}
-            None => {
-                let next = self.above.multicasts.source_done(now, host, id.0);
-                self.above.go_on(next, &mut self.processes, fabric);
-            }
+        let (wrappers, mut around) = self.around(fabric);
+        if let Some((port, number)) = wrappers.source_done((host, id.0), &mut around)
+            && let Some(token) = self.above.reading.remove(&inbound::number(port, number))
+        {
+            let now = fabric.now();
+            let (nics, mut effects) = self.effects(fabric);
+            nics.source_done(now, PortId(port), token, &mut effects);
         }
         self.proceed(fabric);
     }
@@ -711,19 +642,18 @@ impl<P: Processes, N: Kinds> Agent for Station<P, N> {
 
     fn packet_in(&mut self, packet: &PacketIn, fabric: &mut Context<'_, Due, Letter<P::Letter, N::Header>>) -> Verdict {
         let PacketIn { arrival, .. } = *packet;
-        let carried = self.above.failover.coming(arrival.source, arrival.id.0);
-        let (source, number) = carried.unwrap_or((arrival.source, arrival.id.0));
-        // The background has no headers.
-        let Some(slot) = self.inbound.find(source, number) else { return Verdict::Pass };
-        let Station { nics, processes, above, inbound, .. } = self;
+        // What has no header passes.
+        let message = self.wrappers.packet_in((arrival.source, arrival.id.0));
+        let Some(slot) = message.and_then(|(source, number)| self.inbound.find(source, number)) else { return Verdict::Pass };
+        let Station { nics, processes, above, wrappers, inbound, .. } = self;
         let label = inbound.label(slot);
         let packets = arrival.payload.0.div_ceil(above.places.ports[arrival.target as usize].mtu).max(1);
         let packets = if arrival.source == arrival.target { 1 } else { packets };
-        let verdict = nics.packet_in(fabric.now(), PortId(label.target), packet, &label.header, &mut Effects { above, processes, fabric });
+        let mut effects = Effects { above, wrappers, processes, fabric };
+        let verdict = nics.packet_in(effects.fabric.now(), PortId(label.target), packet, &label.header, &mut effects);
         if verdict == Verdict::Consume && self.inbound.consume(slot, packets) {
-            if carried.is_some() {
-                self.above.failover.come(arrival.source, arrival.id.0);
-            }
+            let (wrappers, mut around) = self.around(fabric);
+            wrappers.tail(arrival, &mut around);
             self.above.under_way -= 1;
             self.inbound.head(slot, &mut self.steps);
             self.inbound.tail(slot, &mut self.steps);
@@ -741,25 +671,14 @@ impl<P: Processes, N: Kinds> Agent for Station<P, N> {
     }
 
     fn undelivered(&mut self, undelivered: &Undelivered, fabric: &mut Context<'_, Due, Letter<P::Letter, N::Header>>) {
-        let above = &mut self.above;
-        above.failover.lose(undelivered.from, undelivered.target, undelivered.virtual_network);
-        // The background stays on its network: what that does not bring is gone, and nobody waits for it.
-        let mut background = self.background.as_mut();
-        let mut carry = |message: &Transfer| {
-            if !BackgroundSources::owns(message.id) {
-                return above.carry(*message, fabric);
-            }
-            if let Some(background) = &mut background {
-                background.give_up(message.id);
-            }
-            true
-        };
-        if undelivered.messages.iter().all(&mut carry) {
+        let mut left = undelivered.clone();
+        self.wrappers.undelivered(&mut left, &mut self.above, fabric);
+        if left.messages.is_empty() {
             return;
         }
         // Whoever reads it knows nodes.
         let node = |port| self.above.places.directory.of_port(PortId(port)).0.0;
-        let named = Undelivered { from: node(undelivered.from), target: node(undelivered.target), ..undelivered.clone() };
+        let named = Undelivered { from: node(left.from), target: node(left.target), ..left };
         self.undelivered.get_or_insert(named);
     }
 
@@ -767,9 +686,9 @@ impl<P: Processes, N: Kinds> Agent for Station<P, N> {
         // What switches copy has no header.
         if let Some(slot) = self.inbound.find(arrival.source, arrival.id.0) {
             // NICs look at answers when all of them is here, and what is behind a whole one waits for that, too: the
-            // tail is enough. But a timeline has the times of heads.
+            // tail is enough. But a wrapper may want to know when.
             let label = self.inbound.label(slot);
-            if label.whole && N::is_answer(&label.header) && self.above.timeline.is_none() {
+            if label.whole && N::is_answer(&label.header) && !self.wrappers.want_heads() {
                 return;
             }
             self.inbound.head(slot, &mut self.steps);
@@ -779,42 +698,21 @@ impl<P: Processes, N: Kinds> Agent for Station<P, N> {
     }
 
     fn tail(&mut self, arrival: &Arrival, fabric: &mut Context<'_, Due, Letter<P::Letter, N::Header>>) {
-        if BackgroundSources::owns(arrival.id) {
-            if let Some(background) = &mut self.background {
-                background.delivered(arrival, &mut Ways(fabric));
-            }
-            return;
-        }
-        if let Some((port, number)) = self.above.failover.coming(arrival.source, arrival.id.0) {
-            self.above.failover.come(arrival.source, arrival.id.0);
-            // It may have been here before its own rail failed.
-            if let Some(slot) = self.inbound.find(port, number) {
-                self.above.under_way -= 1;
-                self.inbound.head(slot, &mut self.steps);
-                self.inbound.tail(slot, &mut self.steps);
-                self.arrive(fabric);
-                self.proceed(fabric);
-            }
-            return;
-        }
-        match self.inbound.find(arrival.source, arrival.id.0) {
-            Some(slot) => {
-                self.above.under_way -= 1;
-                self.inbound.head(slot, &mut self.steps);
-                self.inbound.tail(slot, &mut self.steps);
-                self.arrive(fabric);
-            }
-            None => {
-                let next = self.above.multicasts.tail(fabric.now(), arrival.source, arrival.id.0, arrival.target, &mut self.nics);
-                self.above.under_way -= i64::from(!matches!(next, Next::Nothing));
-                self.above.go_on(next, &mut self.processes, fabric);
-            }
+        let (wrappers, mut around) = self.around(fabric);
+        // What a failed rail brings may have been here before.
+        if let Some(arrival) = wrappers.tail(*arrival, &mut around)
+            && let Some(slot) = self.inbound.find(arrival.source, arrival.id.0)
+        {
+            self.above.under_way -= 1;
+            self.inbound.head(slot, &mut self.steps);
+            self.inbound.tail(slot, &mut self.steps);
+            self.arrive(fabric);
         }
         self.proceed(fabric);
     }
 }
 
-impl<P, N: Kinds> Observer for Station<P, N> {
+impl<P: Processes, N: Kinds> Observer for Station<P, N> {
     #[inline]
     fn looks(&self) -> bool {
         self.observer.as_ref().is_some_and(|observer| observer.looks())

@@ -1,10 +1,58 @@
 //! What a timeline is told of messages.
 
-use crate::station::Places;
-use narrows_nic::About;
+use crate::inbound::Label;
+use crate::station::{Name, Places};
+use crate::wrapper::{Around, Wrapper, WrapperId};
+use narrows_nic::{About, Kinds};
 use narrows_portals::{Command, ProcessId, RemoteTarget};
-use narrows_timeline::Departure;
-use narrows_units::{Bytes, PortId};
+use narrows_timeline::{Departure, Timeline};
+use narrows_units::{Bytes, PortId, SimTime};
+
+/// A timeline that wants to know when messages go and come.
+pub(crate) struct Watched(pub(crate) Timeline);
+
+impl<L: 'static, N: Kinds> Wrapper<L, N> for Watched {
+    fn id(&self) -> WrapperId {
+        WrapperId::Watched
+    }
+
+    fn begin(&mut self, epoch: SimTime) {
+        self.0.begin(epoch);
+    }
+
+    fn end(&mut self) -> bool {
+        true
+    }
+
+    fn command(&mut self, written: SimTime, rank: u32, command: &Command) {
+        if let Some(key) = key_of(command) {
+            self.0.posts(written, rank, key);
+        }
+    }
+
+    fn departs(&mut self, now: SimTime, label: &Label<N::Header>, payload: Bytes, places: &Places) {
+        if let Some(departure) = departure(places, label, payload, N::about(&label.header)) {
+            self.0.departs(now, label.number, departure);
+        }
+    }
+
+    fn source_done(&mut self, (port, number): Name, around: &mut Around<'_, '_, L, N>) -> Option<Name> {
+        self.0.sent(around.fabric.now(), port, number);
+        Some((port, number))
+    }
+
+    fn wants_heads(&self) -> bool {
+        true
+    }
+
+    fn head_noticed(&mut self, now: SimTime, (port, number): Name) {
+        self.0.head(now, port, number);
+    }
+
+    fn tail_noticed(&mut self, now: SimTime, (port, number): Name) {
+        self.0.tail(now, port, number);
+    }
+}
 
 /// Tells the requests of a process apart. Those that are alike are alike for who watches, too.
 type Key = [u64; 4];
@@ -14,7 +62,7 @@ fn key(kind: u64, ProcessId { nid, pid }: ProcessId, match_bits: u64, length: u6
 }
 
 /// Of a command that makes a message at once.
-pub(crate) fn key_of(command: &Command) -> Option<Key> {
+fn key_of(command: &Command) -> Option<Key> {
     let of = |kind, target: &RemoteTarget, length| Some(key(kind, target.process, target.match_bits, length));
     match command {
         Command::Put { target, length, .. } => of(0, target, *length),
@@ -25,8 +73,9 @@ pub(crate) fn key_of(command: &Command) -> Option<Key> {
     }
 }
 
-/// A message that the NIC at `port` gives to the network; `None`: it is one of the end-to-end layer's own.
-pub(crate) fn departure(places: &Places, port: u32, to: u32, payload: Bytes, about: About) -> Option<Departure> {
+/// A message that a NIC gives to the network; `None`: it is one of the end-to-end layer's own.
+fn departure<H>(places: &Places, label: &Label<H>, payload: Bytes, about: About) -> Option<Departure> {
+    let &Label { source: port, target: to, .. } = label;
     let node = |port| places.directory.of_port(PortId(port)).0.0;
     let common =
         Departure { from_port: port, to_port: to, from_node: node(port), to_node: node(to), bytes: payload.get(), ..Departure::default() };

@@ -1,6 +1,10 @@
 //! The simulation: regions with the NICs at their ports.
 
-use crate::station::{Above, Places, PortPlace, RegionRequests, Station};
+use crate::background::Beside;
+use crate::failover::Failover;
+use crate::station::{Above, Places, PortPlace, Station};
+use crate::watched::Watched;
+use crate::wrapper::Wrappers;
 use crate::{Processes, Requests};
 use narrows_engine::Digest;
 use narrows_fabric::parallel::{self, Fabric, Plane, ProcessError};
@@ -9,7 +13,7 @@ use narrows_nic::{AnyConfig, AnyNic, Below, CommandError, Denied, Directory, Eng
 use narrows_portals::{Command, ProcessId};
 use narrows_timeline::Timeline;
 use narrows_topology::{Topology, Vertex};
-use narrows_traffic::{Background, BackgroundClass, BackgroundSources, BackgroundTally};
+use narrows_traffic::{Background, BackgroundClass, BackgroundTally};
 use narrows_units::{NodeId, PortId, Rail, SimTime};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -273,7 +277,6 @@ impl<P: Processes> World<P> {
     pub fn led(setup: Setup<'_>, threads: usize, mut processes: impl FnMut(&[u32]) -> P) -> Result<World<P>, ConfigError>
     where
         P: 'static,
-        P::Letter: 'static,
     {
         let cut = if threads > 1 && setup.hardware.hears_alike() { Cut::Switches } else { Cut::Whole };
         let mut world = World::assemble(setup, cut, &mut processes, |planes, agents| Fabric::of_planes(planes, agents))?;
@@ -348,6 +351,7 @@ impl<P: Processes, N: Kinds> World<P, N> {
         let cut = if instant || loggp && share_nodes(places) { Cut::Whole } else { cut };
         let cuts = hardware.regions(cut);
         let apart = (cut == Cut::Switches).then_some(0);
+        let wrappers = Wrappers::of(&hardware);
         let Hardware { nodes, networks, ports, nics } = hardware;
         let mtus = networks.iter().flat_map(|network| std::iter::repeat_n(network.config.mtu.0, network.topology.hosts() as usize));
         let of_port = |(port, mtu): (&PortSetup, u64)| {
@@ -385,7 +389,7 @@ impl<P: Processes, N: Kinds> World<P, N> {
                 let here: Vec<PortId> = hosts.iter().copied().map(PortId).collect();
                 let nic = |port: PortId| ports[port.index()].nic;
                 let nics = Nics::of(&nics, Arc::clone(&shared.directory), nic, &here, Arc::clone(&shared.locals));
-                Station::new(nics, processes(ranks), Above::new(Arc::clone(&shared), hosts.len(), ranks.len()))
+                Station::new(nics, processes(ranks), Above::new(Arc::clone(&shared), hosts.len(), ranks.len()), wrappers())
             };
             regions.iter().zip(&ranks).map(station).collect()
         };
@@ -435,7 +439,7 @@ impl<P: Processes, N: Kinds> World<P, N> {
     /// When there are several regions: it is told in the order of time.
     pub fn record_into(&mut self, timeline: Timeline) {
         assert_eq!(self.fabric.regions(), 1, "a timeline sees one region");
-        self.fabric.agent(0).above.timeline = Some(timeline);
+        self.fabric.agent(0).wrappers.put(Watched(timeline));
     }
 
     /// The network has packets.
@@ -481,9 +485,8 @@ impl<P: Processes, N: Kinds> World<P, N> {
     pub fn request<R>(&mut self, rank: u32, what: impl FnOnce(&mut P, &mut dyn Requests<P::Letter>) -> R) -> R {
         let region = self.region_of(rank);
         self.fabric.act(region, |station, fabric| {
-            let Station { nics, processes, above, .. } = station;
-            let in_order = processes.in_order();
-            what(processes, &mut RegionRequests { above, nics, in_order, fabric })
+            let (processes, mut requests) = station.requests(fabric);
+            what(processes, &mut requests)
         })
     }
 
@@ -552,8 +555,8 @@ impl<P: Processes, N: Kinds> World<P, N> {
     }
 
     fn background_tally(&mut self) -> BackgroundTally {
-        let sources = self.fabric.agents().filter_map(|station| station.background.as_ref());
-        sources.map(BackgroundSources::tally).fold(BackgroundTally::default(), BackgroundTally::with)
+        let tallies = self.fabric.agents().filter_map(|station| station.wrappers.get::<Beside>()?.tally());
+        tallies.fold(BackgroundTally::default(), BackgroundTally::with)
     }
 
     /// Windows so far: times that all regions met to go on.
@@ -572,7 +575,6 @@ impl<P: Processes, N: Kinds> World<P, N> {
     pub fn next_led(&mut self, end: SimTime) -> Option<SimTime>
     where
         P: 'static,
-        P::Letter: 'static,
     {
         if self.background.is_some() && self.stations().map(|station| station.above.under_way).sum::<i64>() == 0 {
             return None;
@@ -584,7 +586,6 @@ impl<P: Processes, N: Kinds> World<P, N> {
     pub fn reach(&mut self, time: SimTime)
     where
         P: 'static,
-        P::Letter: 'static,
     {
         self.fabric.reach(time);
     }
@@ -611,7 +612,6 @@ impl<P: Processes, N: Kinds> World<P, N> {
     pub fn drain(&mut self)
     where
         P: 'static,
-        P::Letter: 'static,
     {
         self.drain_before(SimTime::MAX);
     }
@@ -620,7 +620,6 @@ impl<P: Processes, N: Kinds> World<P, N> {
     pub fn drain_before(&mut self, end: SimTime)
     where
         P: 'static,
-        P::Letter: 'static,
     {
         self.fabric.drain(end);
     }
@@ -638,9 +637,8 @@ impl<P: Processes, N: Kinds> World<P, N> {
             let mut done = SimTime::ZERO;
             for &rank in &ranks[(region - first) as usize] {
                 alone.act(|station, fabric| {
-                    let Station { nics, processes, above, .. } = station;
-                    let in_order = processes.in_order();
-                    what(processes, rank, &mut RegionRequests { above, nics, in_order, fabric });
+                    let (processes, mut requests) = station.requests(fabric);
+                    what(processes, rank, &mut requests);
                 });
                 // One after the other: the commands of all together would take more memory than the processes.
                 done = done.max(alone.drain());
@@ -662,6 +660,7 @@ impl<P: Processes, N: Kinds> World<P, N> {
         let under_way: i64 = self.fabric.agents().map(|station| station.above.under_way).sum();
         self.fabric.agents().for_each(|station| {
             (station.above.recording, station.above.epoch) = (true, epoch);
+            station.wrappers.begin(epoch);
             if under_way == 0 {
                 station.above.rest();
             }
@@ -675,11 +674,8 @@ impl<P: Processes, N: Kinds> World<P, N> {
                 hosts[(self.fabric.region_of(host) - own.start) as usize].push(host);
             }
             for (region, hosts) in own.zip(hosts) {
-                self.fabric.act(region, |station, fabric| station.begin_background(background, &hosts, epoch, fabric));
+                self.fabric.act(region, |station, fabric| station.wrappers.put(Beside::begin(background, &hosts, epoch, fabric)));
             }
-        }
-        if let Some(timeline) = self.fabric.agents().next().and_then(|station| station.above.timeline.as_ref()) {
-            timeline.begin(epoch);
         }
     }
 
@@ -688,8 +684,7 @@ impl<P: Processes, N: Kinds> World<P, N> {
         self.background = None;
         self.fabric.agents().for_each(|station| {
             station.above.recording = false;
-            station.above.timeline = None;
-            station.background = None;
+            station.wrappers.end();
         });
     }
 
@@ -745,11 +740,12 @@ impl<P: Processes, N: Kinds> World<P, N> {
                 continue;
             }
             let region = self.fabric.region_of(port.0);
-            let nic = self.fabric.agent(region).nics.port_statistics(port);
+            let station = self.fabric.agent(region);
+            let nic = station.nics.port_statistics(port);
             let of_rail = &mut rails[usize::from(rail)];
             of_rail.messages += nic.messages;
             of_rail.bytes += nic.bytes_sent;
-            let (carried, bytes) = self.fabric.agent(region).above.failover.count(port.0);
+            let (carried, bytes) = station.wrappers.get::<Failover>().map_or((0, 0), |failover| failover.count(port.0));
             of_rail.carried += carried;
             of_rail.carried_bytes += bytes;
         }

@@ -4,4 +4,5 @@
 mod ahead;
 mod before;
 mod failover;
+mod packets;
 mod refusals;
