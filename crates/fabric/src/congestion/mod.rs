@@ -3,6 +3,7 @@
 
 mod acc;
 mod dcqcn;
+mod dctcp;
 mod hpcc;
 mod nscc;
 mod sperc;
@@ -10,6 +11,7 @@ mod swift;
 
 pub use acc::{Acc, AccPolicy};
 pub use dcqcn::Dcqcn;
+pub use dctcp::Dctcp;
 pub use hpcc::{Hop, Hpcc, MOST_HOPS, TICK, Telemetry};
 pub use nscc::Nscc;
 pub use sperc::{MOST_LINKS, Share, Shares, Sperc};
@@ -34,6 +36,8 @@ pub enum Congestion {
     Acc(Acc),
     /// Slower when the target sees marks of switches.
     Dcqcn(Dcqcn),
+    /// With a window that marks cut in proportion to their part.
+    Dctcp(Dctcp),
     /// With a window that keeps delays at a target.
     Swift(Swift),
     /// With a window that follows delays and the marks of switches.
@@ -57,6 +61,8 @@ choice! {
         Acc = "acc",
         /// [`Congestion::Dcqcn`].
         Dcqcn = "dcqcn",
+        /// [`Congestion::Dctcp`].
+        Dctcp = "dctcp",
         /// [`Congestion::Swift`].
         Swift = "swift",
         /// [`Congestion::Nscc`].
@@ -76,6 +82,8 @@ keys! {
         pub acc: Acc => "acc";
         /// Of `dcqcn`.
         pub dcqcn: Dcqcn => "dcqcn";
+        /// Of `dctcp`.
+        pub dctcp: Dctcp => "dctcp";
         /// Of `swift`.
         pub swift: Swift => "swift";
         /// Of `nscc`.
@@ -97,6 +105,7 @@ impl Controls {
             Control::Throttle => Congestion::Throttle(self.throttle),
             Control::Acc => Congestion::Acc(self.acc),
             Control::Dcqcn => Congestion::Dcqcn(self.dcqcn),
+            Control::Dctcp => Congestion::Dctcp(self.dctcp),
             Control::Swift => Congestion::Swift(self.swift),
             Control::Nscc => Congestion::Nscc(self.nscc),
             Control::Hpcc => Congestion::Hpcc(self.hpcc),
@@ -113,6 +122,7 @@ impl Congestion {
             Congestion::Throttle(rate) => ("throttle", rate),
             Congestion::Acc(acc) => ("acc", acc),
             Congestion::Dcqcn(dcqcn) => ("dcqcn", dcqcn),
+            Congestion::Dctcp(dctcp) => ("dctcp", dctcp),
             Congestion::Swift(swift) => ("swift", swift),
             Congestion::Nscc(nscc) => ("nscc", nscc),
             Congestion::Hpcc(hpcc) => ("hpcc", hpcc),

@@ -6,6 +6,7 @@
 
 mod acc;
 mod dcqcn;
+mod dctcp;
 mod hpcc;
 mod nscc;
 mod port;
@@ -210,6 +211,7 @@ controls! {
     Throttle: throttle,
     Acc: acc,
     Dcqcn: dcqcn,
+    Dctcp: dctcp,
     Swift: swift,
     Nscc: nscc,
     Hpcc: hpcc,

@@ -2,8 +2,8 @@
 
 use narrows_fabric::parallel::{Agent, Context, Fabric};
 use narrows_fabric::{
-    Acc, AccPolicy, Checks, ConfigError, Congestion, Dcqcn, Delivery, Ecn, Fraction, Hpcc, LinkConfig, NetworkConfig, NetworkKind, Nscc,
-    Observer, PacketArrival, Reliability, Sperc, Swift, Transfer, TransferId,
+    Acc, AccPolicy, Checks, ConfigError, Congestion, Dcqcn, Dctcp, Delivery, Ecn, Fraction, Hpcc, LinkConfig, NetworkConfig, NetworkKind,
+    Nscc, Observer, PacketArrival, Reliability, Sperc, Swift, Transfer, TransferId,
 };
 use narrows_port::{Driver, HostPorts};
 use narrows_topology::{FatTree, RoutingKind, Topology};
@@ -303,6 +303,54 @@ fn dcqcn_uses_fast_links_too() {
 fn dcqcn_needs_marks() {
     let config = NetworkConfig { ecn: None, ..dcqcn() };
     assert_eq!(config.check(&tree()).unwrap_err(), ConfigError::MarksMissing { control: "dcqcn" });
+}
+
+/// Packets of 1032 B, and marks above a queue of 60 of them.
+fn dctcp() -> NetworkConfig {
+    let threshold = Bytes(60 * 1032);
+    let ecn = Some(Ecn { min: threshold, max: threshold, probability: Fraction(1_000_000) });
+    let congestion = Congestion::Dctcp(Dctcp { gain: Fraction(62_500) });
+    NetworkConfig { ecn, mtu: Bytes(1000), buffer_per_channel: Bytes(1 << 20), ..config(congestion) }
+}
+
+/// Alizadeh et al., SIGCOMM 2010, section 3.3: of N flows with windows W = (C T + K) / N when marks begin, alpha^2 (1 -
+/// alpha / 4) = (2 W + 1) / (W + 1)^2, and the queue swings between K + N packets and N (W + 1) alpha / 2 fewer. That
+/// is where switches mark what arrives. Ours mark what leaves, so that a mark comes back without the time of the queue:
+/// the queue stays at K, and swings by less.
+#[test]
+fn dctcp_keeps_its_queue_at_the_threshold() {
+    for sources in [&[4, 8][..], &[4, 8, 12]] {
+        let flows: Vec<Flow> = sources.iter().map(|&source| (0, source, 0, LONG)).collect();
+        let (rates, delays, _) = run_with_delays(&dctcp(), whole(), 1, &flows, SimTime::from_us(40_000));
+        let count = sources.len() as f64;
+        let shares: Vec<f64> = rates.values().map(|rates| mean(rates, 500, 2000)).collect();
+        assert_near("the link", shares.iter().sum(), 1.0, 0.005);
+        shares.iter().for_each(|&share| assert_near("a flow", share, 1.0 / count, 0.05));
+        let packet = RATE.time_for(Bytes(1032)).as_ps() as f64;
+        // Of an empty network: the way of a packet, and that of an acknowledgement.
+        let alone = Driver::new(&NetworkConfig { reliability: None, ..dctcp() }, tree()).unwrap();
+        let way = |bytes: u64| {
+            let (payload, dma) = (Bytes(bytes), bytes > 0);
+            let message =
+                Transfer { id: TransferId(0), source: 4, target: 0, virtual_network: 0, payload, source_dma: dma, target_dma: dma };
+            alone.zero_load(&message).tail.as_ps() as f64 / packet
+        };
+        let window = (way(1000) + way(0) + 60.0) / count;
+        let wanted = (2.0 * window + 1.0) / (window + 1.0).powi(2);
+        let mut alpha = wanted.sqrt();
+        (0..20).for_each(|_| alpha = (wanted / (1.0 - alpha / 4.0)).sqrt());
+        let swing = count * (window + 1.0) * alpha / 2.0;
+        let queue: Vec<f64> = delays[500..2000].iter().map(|delay| delay.as_ps() as f64 / packet - way(1000)).collect();
+        assert_near("the queue", queue.iter().sum::<f64>() / queue.len() as f64, 60.0, 0.05);
+        let (least, most) = (queue.iter().copied().fold(f64::INFINITY, f64::min), queue.iter().copied().fold(0.0, f64::max));
+        assert!(most - least < swing && most < 60.0 + 2.0 * count, "{least} to {most}, at most {swing}");
+    }
+}
+
+#[test]
+fn dctcp_needs_marks() {
+    let config = NetworkConfig { ecn: None, ..dctcp() };
+    assert_eq!(config.check(&tree()).unwrap_err(), ConfigError::MarksMissing { control: "dctcp" });
 }
 
 fn swift(base_target: SimTime) -> NetworkConfig {

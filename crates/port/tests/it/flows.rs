@@ -2,7 +2,7 @@
 
 use narrows_fabric::parallel::{Agent, Context, Fabric};
 use narrows_fabric::{
-    Acc, AccPolicy, Arrival, Checks, ConfigError, Congestion, Dcqcn, Delivery, Ecn, Fault, FlowControl, Fraction, Hpcc, LinkConfig,
+    Acc, AccPolicy, Arrival, Checks, ConfigError, Congestion, Dcqcn, Dctcp, Delivery, Ecn, Fault, FlowControl, Fraction, Hpcc, LinkConfig,
     NetworkConfig, NetworkKind, Notice, Nscc, Observer, PauseConfig, Probability, Reliability, Statistics, Swift, Transfer, TransferId,
     Undelivered,
 };
@@ -526,7 +526,8 @@ fn congestions() -> impl Strategy<Value = Congestion> {
     let hpcc = (1u64..20, 1u32..8, 0u32..6).prop_map(move |(round_trip, flows, max_stage)| {
         Congestion::Hpcc(Hpcc { round_trip: us(round_trip), utilization: Fraction(950_000), max_stage, flows })
     });
-    prop_oneof![Just(Congestion::None), Just(throttle), acc, Just(Congestion::Dcqcn(dcqcn)), swift, nscc, hpcc]
+    let dctcp = Congestion::Dctcp(Dctcp { gain: Fraction(62_500) });
+    prop_oneof![Just(Congestion::None), Just(throttle), acc, Just(Congestion::Dcqcn(dcqcn)), Just(dctcp), swift, nscc, hpcc]
 }
 
 proptest! {
