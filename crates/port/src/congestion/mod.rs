@@ -1,4 +1,4 @@
-//! Congestion controls: each is a file that implements [`CongestionControl`], and a line of the table [`controls`].
+//! Congestion controls: each is a file that implements [`CongestionControl`], and a line of the table `controls!`.
 //!
 //! A control has a source in each flow ([`Control`]). It says when the flow may send its next packet; packets that are
 //! sent again, and acknowledgements, do not ask. Where it needs more, it keeps something at each port
