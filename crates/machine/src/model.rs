@@ -600,7 +600,7 @@ keys! {
         pub weights: Vec<u32> = [], in 1..=1 << 16;
         /// Virtual networks, 0 to 3, that come before all others.
         pub strict_priority: Vec<u32> = [], in 0..=1 << 22;
-        /// Switches mark packets by what waits for their output: `dcqcn` and `nscc` need it.
+        /// Switches mark packets by what waits for their output: congestion controls that follow marks need it.
         pub marking: Marking = "none";
         /// With `ecn`: nothing is marked with so many bytes in the queue.
         pub mark_min: Bytes = "5 KB";
