@@ -60,6 +60,11 @@ def main() -> int:
     except ModuleNotFoundError as error:
         print(f"narrows: error: narrows {options.command} needs the Python package {error.name}: pip install {error.name}", file=sys.stderr)
         return 2
+    except OSError as error:
+        # What could not be written: what went before it has been printed.
+        name = "standard output" if error.filename is None else error.filename
+        print(f"narrows: error: {name}: {error.strerror}", file=sys.stderr)
+        return 3
     except KeyboardInterrupt:
         print("narrows: interrupted; what is finished is kept", file=sys.stderr)
         return 130

@@ -64,9 +64,12 @@ class Machine:
         return self._toml
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Writes that file, for ``narrows run --machine PATH``."""
+        """Writes that file, for ``narrows run --machine PATH``. OSError names it where it cannot be written."""
         path = Path(path)
-        path.write_text(self._toml)
+        try:
+            path.write_text(self._toml)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(path)) from None
         return path
 
     def __getitem__(self, key: str) -> Any:

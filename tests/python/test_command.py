@@ -92,6 +92,10 @@ def test_compare_and_calibrate_as_json(tmp_path: Path) -> None:
     assert value["constants"][0]["name"] == "software.post" and len(value["rows"]) == 6
     fitted = nw.machine("bxi-v2").set("software.post", value["constants"][0]["fitted"])
     assert nw.machine(tmp_path / "m.toml")["software.post"] == fitted["software.post"]
+    # What is found is told, wherever its file is to go.
+    done = narrows("calibrate", tmp_path / "osu.txt", "--constant", "software.post", "-o", "/dev/full")
+    assert done.returncode == 3 and "software.post" in done.stdout, done.stdout
+    assert done.stderr == "narrows: error: /dev/full: No space left on device\n"
 
 
 @pytest.mark.parametrize("command", ["sweep", "calibrate", "compare"])

@@ -33,9 +33,15 @@ impl From<MachineError> for Failure {
     }
 }
 
+impl From<&OutputError> for Failure {
+    fn from(error: &OutputError) -> Failure {
+        Failure { code: exit::UNWRITTEN, message: error.to_string() }
+    }
+}
+
 impl From<OutputError> for Failure {
     fn from(error: OutputError) -> Failure {
-        Failure { code: exit::UNWRITTEN, message: error.to_string() }
+        Failure::from(&error)
     }
 }
 
@@ -67,6 +73,7 @@ impl From<StudyError> for Failure {
     fn from(error: StudyError) -> Failure {
         match error {
             StudyError::Trace(error) => Failure::from(error),
+            StudyError::Output(error) => Failure::from(error),
             StudyError::Interrupted => Failure { code: exit::INTERRUPTED, message: error.to_string() },
             StudyError::Processes(error)
             | StudyError::Traffic(TrafficError::Processes(error))

@@ -111,6 +111,9 @@ fn replay(args: &ReplayArgs, processes: Option<&Processes>) -> Result<u8, Failur
     if let Some(out) = &args.out {
         outcome.save(out)?;
     }
+    if let Some(error) = outcome.unwritten() {
+        return Err(Failure::from(error));
+    }
     Ok(outcome.exit_code())
 }
 

@@ -5,7 +5,7 @@ use crate::timeline::TimelineArgs;
 use clap::Args;
 use narrows_launch as launch;
 use narrows_machine::{NetworkKind, Overrides};
-use narrows_output::{Meter, complain, create_folder, say, warn};
+use narrows_output::{Meter, complain, create_folder, exit, say, warn};
 use narrows_results::Progress;
 use narrows_study::live::{Check, Compute, Recorder, TimingSpec};
 use narrows_study::{MachineSpec, Observer, RunSpec};
@@ -172,20 +172,20 @@ pub fn whole(args: &RunArgs) -> Result<i32, Failure> {
     let outcome = spec(args)?.run(&Lines, &says)?;
     outcome.lines().iter().for_each(|line| say!("{line}"));
     outcome.ways().iter().for_each(|line| says(line));
-    let code = outcome.exit_code();
-    if let Some((path, computing)) = args.compute_out.as_ref().zip(outcome.computing.as_ref())
-        && outcome.report.failure.is_none()
-    {
-        computing.save(path)?;
-    }
-    match args.out.as_ref().map(|out| outcome.save(out)) {
-        // What the program says about itself matters more.
-        Some(Err(error)) if code != 0 => {
-            complain!("{error}");
-            Ok(code)
-        }
-        Some(Err(error)) => Err(Failure::from(error)),
-        Some(Ok(())) | None => Ok(code),
+    let computing = outcome.computing.as_ref().filter(|_| outcome.report.failure.is_none());
+    let computing = args.compute_out.as_ref().zip(computing).map(|(path, computing)| computing.save(path));
+    let results = args.out.as_ref().map(|out| outcome.save(out));
+    let unwritten = [
+        outcome.unwritten().map(Failure::from),
+        computing.and_then(Result::err).map(Failure::from),
+        results.and_then(Result::err).map(Failure::from),
+    ];
+    let unwritten: Vec<Failure> = unwritten.into_iter().flatten().collect();
+    unwritten.iter().for_each(|failure| complain!("{}", failure.message));
+    // What the program says about itself matters more.
+    match outcome.exit_code() {
+        0 if !unwritten.is_empty() => Ok(i32::from(exit::UNWRITTEN)),
+        code => Ok(code),
     }
 }
 

@@ -295,7 +295,11 @@ pub trait Quantity: Copy + PartialOrd + FromStr<Err = QuantityError> {
     /// As the reference of the keys says it.
     fn reference(least: u64) -> String {
         let [word, _] = Self::WORDS;
-        if least == 0 { word.to_owned() } else { format!("{word}, above 0") }
+        match least {
+            0 => word.to_owned(),
+            1 => format!("{word}, above 0"),
+            least => format!("{word}, at least {}", Self::of(least).show()),
+        }
     }
     /// "a time with its unit, such as "250 ns""
     fn words() -> String {

@@ -635,8 +635,9 @@ keys! {
         pub post: SimTime;
         /// CPU time of a completion, up to the MPI request.
         pub completion: SimTime;
-        /// CPU time of a look at the completion queue that finds nothing.
-        pub poll: SimTime;
+        /// CPU time of a look at the completion queue that finds nothing. A loop of such looks comes to its end, as none
+        /// is free.
+        pub poll: SimTime, in SimTime::from_ns(1)..;
         /// Copies inside a process.
         pub copy_bandwidth: ByteRate;
         /// Replay: CPU time of combining what came with what is there, in each step of a reduction (live programs do it
@@ -645,7 +646,7 @@ keys! {
         /// ... and of each 1,024 bytes of it.
         pub reduce_per_kib: SimTime = "0 ns";
         /// CPU time of reading a clock (`MPI_Wtime`).
-        pub clock_read: SimTime;
+        pub clock_read: SimTime, in SimTime::from_ns(1)..;
     }
 }
 

@@ -114,7 +114,7 @@ impl NativeOutcome {
 }
 
 fn run(py: Python<'_>, spec: &Spec, progress: Option<Py<PyAny>>) -> PyResult<NativeOutcome> {
-    let Watched { value, warnings, cpu_s } = watch::watched(py, progress, |observer| {
+    let Watched { value, mut warnings, cpu_s } = watch::watched(py, progress, |observer| {
         spec.run(observer).map(|outcome| {
             let (summary, failure, tables) = (outcome.summary().to_string(), outcome.failure(), outcome.tables());
             (
@@ -126,6 +126,9 @@ fn run(py: Python<'_>, spec: &Spec, progress: Option<Py<PyAny>>) -> PyResult<Nat
         })
     })?;
     let (outcome, summary, failure, tables) = value.map_err(error)?;
+    if let Outcome::Replay(replay) = &outcome {
+        warnings.extend(replay.unwritten().map(ToString::to_string));
+    }
     let tables = tables.into_iter().map(|(name, table)| Ok((name, Py::new(py, table)?))).collect::<PyResult<_>>()?;
     Ok(NativeOutcome { summary, tables, failure, warnings, cpu_s, outcome })
 }

@@ -1,7 +1,7 @@
 //! A timeline of a run or a replay: its file, its tables, what is said of it.
 
 use crate::StudyError;
-use narrows_output::OutputFile;
+use narrows_output::{OutputError, OutputFile};
 use narrows_results::{Column, Table};
 use narrows_timeline::perfetto::{self, Written};
 use narrows_timeline::{Call, Recorded, Timeline, Transfer, Window};
@@ -33,12 +33,12 @@ pub(crate) struct Open {
     pub timeline: Timeline,
 }
 
-/// A timeline that is in its file.
+/// A timeline whose file is written, or takes no more.
 #[derive(Debug)]
 pub struct TimelineOutcome {
     spec: TimelineSpec,
     recorded: Recorded,
-    written: Written,
+    written: Result<Written, OutputError>,
 }
 
 impl TimelineSpec {
@@ -60,37 +60,41 @@ impl TimelineSpec {
 }
 
 impl Open {
-    /// Writes the file: `nodes[r]` is where rank r was.
-    ///
-    /// # Errors
-    /// It takes no more.
-    pub(crate) fn finish(self, nodes: &[NodeId], hosts: &[String]) -> Result<TimelineOutcome, StudyError> {
+    /// Writes the file: `nodes[r]` is where rank r was. What went before it is not lost when it takes no more:
+    /// [`TimelineOutcome::unwritten`].
+    pub(crate) fn finish(self, nodes: &[NodeId], hosts: &[String]) -> TimelineOutcome {
         let Open { spec, mut file, timeline } = self;
         let recorded = timeline.finish();
         let nodes: Vec<u32> = nodes.iter().map(|node| node.0).collect();
         let mut out = BufWriter::new(&mut file);
         let written = perfetto::write(&recorded, &nodes, hosts, &mut out).and_then(|written| out.flush().map(|()| written));
-        drop(out);
-        let written = written.map_err(|error| StudyError::Output(narrows_output::OutputError::of(&spec.path)(error)))?;
-        file.commit().map_err(StudyError::Output)?;
-        Ok(TimelineOutcome { spec, recorded, written })
+        // What it still holds after an error would be written once more.
+        let _ = out.into_parts();
+        let written = written.map_err(OutputError::of(&spec.path)).and_then(|written| file.commit().map(|()| written));
+        TimelineOutcome { spec, recorded, written }
     }
 }
 
 impl TimelineOutcome {
+    /// Why its file is not written, if it is not.
+    pub(crate) fn unwritten(&self) -> Option<&OutputError> {
+        self.written.as_ref().err()
+    }
+
     /// What `summary.json` says of it.
     pub(crate) fn summary(&self) -> Value {
         let Window { from, to, limit } = self.spec.window;
+        let written = self.written.as_ref().ok();
         json!({
-            "file": self.spec.path.display().to_string(),
+            "file": written.map(|_| self.spec.path.display().to_string()),
             "from_s": from.as_s_f64(),
             "to_s": (to != SimTime::MAX).then(|| to.as_s_f64()),
             "calls": self.recorded.calls.len(),
             "messages": self.recorded.messages(),
             "transfers": self.recorded.transfers.len(),
-            "slices": self.written.slices,
-            "flows": self.written.flows,
-            "bytes": self.written.bytes,
+            "slices": written.map(|written| written.slices),
+            "flows": written.map(|written| written.flows),
+            "bytes": written.map(|written| written.bytes),
             "limit": limit,
             "ended_s": self.recorded.ended.map(SimTime::as_s_f64),
         })
@@ -98,7 +102,7 @@ impl TimelineOutcome {
 
     /// The line that says where it is, and one where it is not complete.
     pub(crate) fn lines(&self) -> Vec<String> {
-        let Written { slices, flows, bytes } = self.written;
+        let Ok(Written { slices, flows, bytes }) = self.written else { return Vec::new() };
         let path = self.spec.path.display();
         let mut lines =
             vec![format!("timeline: {slices} slices, {flows} flows, {}: {path}, for https://ui.perfetto.dev", show::size(bytes))];

@@ -137,6 +137,10 @@ fn a_result_that_cannot_be_kept_is_still_told() {
         assert!(message.starts_with("narrows: error: out/summary.json: No space left on device"), "{message}");
         assert!(message.ends_with("; free some space, or write to another disk\n"), "{message}");
     }
+    let timeline = output(folder.path(), &["replay", "a.vef", "--timeline", "/dev/full"]);
+    assert_eq!(timeline.status.code(), Some(3), "{}", text(&timeline.stderr));
+    assert!(text(&timeline.stdout).starts_with("a: 8 ranks, finished at "), "{}", text(&timeline.stdout));
+    assert!(text(&timeline.stderr).starts_with("narrows: error: /dev/full: No space left on device"), "{}", text(&timeline.stderr));
     assert!(fs::symlink_metadata(folder.path().join("out/summary.json")).unwrap().is_symlink());
     let trace = output(folder.path(), &["generate", "halo3d", "--ranks", "8", "-o", "/dev/full", "--to", "jsonl"]);
     assert_eq!(trace.status.code(), Some(3), "{}", text(&trace.stderr));

@@ -728,6 +728,18 @@ error: missing key `count` in [group.slow]
     }
 }
 
+/// A program that looks and looks, at messages or at the clock, gets on because each look takes time.
+#[test]
+fn looks_take_time() {
+    for key in ["software.poll", "software.clock_read"] {
+        let error = override_complaint(&format!("{key}=0ns"));
+        assert_eq!(error.lines().next(), Some(format!("error: `{key}`: 0 ns is out of range").as_str()), "{error}");
+        assert!(error.contains("expected 1 ns to"), "{error}");
+    }
+    let error = with_groups(&[], &Overrides { nodes: None, set: vec![String::from("group.slow.software.poll=0ns")] }).unwrap_err();
+    assert!(error.starts_with("error: `group.slow.software.poll`: 0 ns is out of range"), "{error}");
+}
+
 #[test]
 fn devices_that_are_none() {
     for (set, message, label) in [

@@ -167,8 +167,8 @@ prop_compose! {
         machine.topology = topology;
         machine.node.software.post = times[11];
         machine.node.software.completion = times[12];
-        machine.node.software.poll = times[13];
-        machine.node.software.clock_read = times[14];
+        machine.node.software.poll = times[13].max(SimTime::from_ns(1));
+        machine.node.software.clock_read = times[14].max(SimTime::from_ns(1));
         machine.system.launcher_barrier = times[13];
         machine.system.socket_latency = times[15];
         machine.node.software.copy_bandwidth = rates.3;

@@ -52,7 +52,7 @@ impl Computing {
     /// It cannot be written.
     pub fn save(&self, path: &Path) -> Result<(), StudyError> {
         let text = serde_json::to_string(self).map_err(host)?;
-        write(path, text + "\n").map_err(host)
+        Ok(write(path, text + "\n")?)
     }
 
     /// The ranks that were measured.

@@ -281,7 +281,7 @@ impl Plan<'_> {
         drop(part);
         Ok(Ended {
             report,
-            timeline: timeline.map(|open| open.finish(&self.placement, &self.hosts)).transpose()?,
+            timeline: timeline.map(|open| open.finish(&self.placement, &self.hosts)),
             counted: Counted::of(mapping.header()),
             computing: tables.filter(|_| spec.keep_computing).map(|(mut tables, _)| Computing::read(&mut tables, &factors)),
         })

@@ -8,7 +8,7 @@ use crate::timeline::TimelineOutcome;
 use narrows_channel::layout::decided;
 use narrows_live::{RankTimes, Report, Waiting};
 use narrows_machine::{Machine, NetworkKind};
-use narrows_output::{exit, write};
+use narrows_output::{OutputError, exit, write};
 use narrows_results::{Bars, Column, Graph, Origin, Quantity, Table, TableError, escape};
 use narrows_units::{NodeId, SimTime, show};
 use serde_json::{Value, json};
@@ -197,6 +197,11 @@ impl RunOutcome {
             }
             code => code,
         }
+    }
+
+    /// Why the file of its timeline is not written, if it is not.
+    pub fn unwritten(&self) -> Option<&OutputError> {
+        self.timeline.as_ref().and_then(TimelineOutcome::unwritten)
     }
 
     /// What does not fit in the program's calls, in lines for people.

@@ -12,7 +12,7 @@ use narrows_collectives::rules::Rules;
 use narrows_engine::Digest;
 use narrows_fabric::parallel::Processes;
 use narrows_machine::Machine;
-use narrows_output::{Meter, exit, write};
+use narrows_output::{Meter, OutputError, exit, write};
 use narrows_replay::collectives::{ByRules, Layout};
 use narrows_replay::loggp::{self, Parameters};
 use narrows_replay::machine::{PlacedTrace, Replay};
@@ -343,7 +343,7 @@ impl ReplaySpec {
             Share { node, computing, in_mpi, beside }
         });
         let energy = Energy::of(&machine, &networks, replay.finish, &shares.collect::<Vec<_>>());
-        let timeline = timeline.map(|open| open.finish(&nodes, &hosts)).transpose()?;
+        let timeline = timeline.map(|open| open.finish(&nodes, &hosts));
         let processes = match &self.processes {
             Some(processes) => processes.gather(&peak_memory())?,
             None => vec![peak_memory()],
@@ -541,6 +541,11 @@ impl ReplayOutcome {
     /// The code that a command ends with.
     pub fn exit_code(&self) -> u8 {
         if self.replay.failure.is_some() { exit::NO } else { exit::DONE }
+    }
+
+    /// Why the file of its timeline is not written, if it is not.
+    pub fn unwritten(&self) -> Option<&OutputError> {
+        self.timeline.as_ref().and_then(TimelineOutcome::unwritten)
     }
 
     /// The tables by name.
