@@ -635,8 +635,8 @@ keys! {
         pub post: SimTime;
         /// CPU time of a completion, up to the MPI request.
         pub completion: SimTime;
-        /// CPU time of a look at the completion queue that finds nothing. A loop of such looks comes to its end, as none
-        /// is free.
+        /// CPU time of a look at the completion queue that finds nothing; no look is free, so that a loop of them comes
+        /// to its end.
         pub poll: SimTime, in SimTime::from_ns(1)..;
         /// Copies inside a process.
         pub copy_bandwidth: ByteRate;

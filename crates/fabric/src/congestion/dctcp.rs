@@ -5,7 +5,8 @@ use narrows_keys::keys;
 use narrows_units::Fraction;
 
 keys! {
-    /// DCTCP (Alizadeh et al., SIGCOMM 2010; RFC 8257). Switches must mark: [`NetworkConfig::ecn`](crate::NetworkConfig).
+    /// DCTCP (Alizadeh et al., SIGCOMM 2010; RFC 8257). Switches must mark:
+    /// [`NetworkConfig::ecn`](crate::NetworkConfig).
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Dctcp {
         /// With `dctcp`: g, how fast alpha, half of which a cut takes, follows the part of the bytes that is marked.
