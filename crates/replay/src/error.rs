@@ -103,10 +103,12 @@ pub enum Problem {
     #[error(transparent)]
     Excess(#[from] Excess),
     /// A message is longer than its receive.
-    #[error("a message of {bytes} B for {receive}")]
+    #[error("a message of {bytes} B{} for {receive}", source_rank.map(|rank| format!(" from rank {rank}")).unwrap_or_default())]
     Truncated {
         /// Of the message.
         bytes: u64,
+        /// Who sent it, where the receive does not say it.
+        source_rank: Option<u32>,
         /// The receive.
         receive: String,
     },

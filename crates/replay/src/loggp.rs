@@ -544,7 +544,8 @@ impl Simulation<'_> {
         let room = self.graph.ops[receive as usize].amount;
         // What a member of a vector collective gets is not in the trace.
         if entry.amount > room && !entry.collective {
-            return Err(of_rank(rank, Problem::Truncated { bytes: entry.amount, receive: format!("a receive of {room} B") }));
+            let receive = format!("a receive of {room} B");
+            return Err(of_rank(rank, Problem::Truncated { bytes: entry.amount, source_rank: Some(entry.peer), receive }));
         }
         let index = if starts.len() == 2 { 0 } else { starts.partition_point(|&first| first <= rank) - 1 };
         let until = self.units[cpu].cpu.max(self.now);

@@ -651,7 +651,7 @@ impl Rank {
         match completion.status {
             Status::Failed(fail) => Problem::Transport(fail),
             // Nothing here peeks or cancels.
-            _ => Problem::Truncated { bytes: completion.full_length, receive: kind.to_string() },
+            _ => Problem::Truncated { bytes: completion.full_length, source_rank: None, receive: kind.to_string() },
         }
         .of(rank, operation)
     }
