@@ -111,6 +111,9 @@ impl Places {
 /// Of a process: what it has asked for, by time, then order.
 type Asked = BinaryHeap<Reverse<(SimTime, u64, u32)>>;
 
+/// Wrappers, and what they work with.
+type Wrapped<'a, 'b, L, N> = (&'a mut Wrappers<L, N>, Around<'a, 'b, L, N>);
+
 /// What is between the NICs, the network and the processes.
 pub(crate) struct Above<H> {
     pub(crate) places: Arc<Places>,
@@ -476,10 +479,7 @@ impl<P: Processes, N: Kinds> Station<P, N> {
 
     /// The wrappers, and what they work with.
     #[inline]
-    fn around<'a, 'b>(
-        &'a mut self,
-        fabric: &'a mut Context<'b, Due, Letter<P::Letter, N::Header>>,
-    ) -> (&'a mut Wrappers<P::Letter, N>, Around<'a, 'b, P::Letter, N>) {
+    fn around<'a, 'b>(&'a mut self, fabric: &'a mut Context<'b, Due, Letter<P::Letter, N::Header>>) -> Wrapped<'a, 'b, P::Letter, N> {
         let Station { nics, above, wrappers, .. } = self;
         (wrappers, Around { above, nics, fabric })
     }
