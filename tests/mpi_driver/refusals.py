@@ -112,7 +112,7 @@ def troubles(tests: Tests, mpi: Mpi) -> list[tuple[str, Callable[[], None]]]:
     return found
 
 
-STARTS = ("start_here", "start_env", "start_shell", "start_script", "start_path")
+STARTS = ("start_here", "start_env", "start_shell", "start_script", "start_path", "start_several", "start_appfile", "start_recorded")
 
 
 def starts(tests: Tests, mpi: Mpi) -> list[tuple[str, Callable[[], None]]]:
@@ -127,11 +127,16 @@ def starts(tests: Tests, mpi: Mpi) -> list[tuple[str, Callable[[], None]]]:
     first.mkdir(exist_ok=True)
     (first / "hostname").unlink(missing_ok=True)
     (first / "hostname").symlink_to(hello)
-    options = f"{tests.narrows} run -n 4 --machine {tests.options.machine} --compute none --"
+    tests.built(mpi, "several.c")
+    (here / "appfile").write_text("# ranks 0 and 1\n-n 2 ./several 0 2 5\n-np 3 './several' 1 3 5\n")
+    on_machine = f"--machine {tests.options.machine} --compute none"
+    four = f"run -n 4 {on_machine} --"
+    several = "-- ./several 0 2 5 : -n 3 several 1 3 5"
 
     def start(command: str) -> Callable[[], None]:
         def test() -> None:
-            outcome = run(["sh", "-c", f"cd {shlex.quote(str(here))} && PATH=$PWD/first:$PATH {options} {command}"], timeout=60, environment=mpi.environment, leftovers_of=mpi.name)
+            line = f"cd {shlex.quote(str(here))} && PATH=$PWD/first:$PWD:$PATH {tests.narrows} {command}"
+            outcome = run(["sh", "-c", line], timeout=60, environment=mpi.environment, leftovers_of=mpi.name)
             tests.keep_log("start-" + hashlib.sha256(repr((mpi.name, command)).encode()).hexdigest()[:8], outcome)
             shutil.rmtree(outcome.folder, ignore_errors=True)
             if outcome.code != 0 or "narrows: simulated time" not in outcome.stderr:
@@ -141,7 +146,16 @@ def starts(tests: Tests, mpi: Mpi) -> list[tuple[str, Callable[[], None]]]:
 
         return test
 
-    commands = ("environment", "env A=1 ./environment", "bash -c './environment; exit $?'", shlex.quote(str(script)), "hostname")
+    commands = (
+        f"{four} environment",
+        f"{four} env A=1 ./environment",
+        f"{four} bash -c './environment; exit $?'",
+        f"{four} {shlex.quote(str(script))}",
+        f"{four} hostname",
+        f"run -n 2 {on_machine} {several}",
+        f"run --appfile appfile {on_machine} --ppn 2",
+        f"record -n 2 {on_machine} -o {tests.build_folder / mpi.name}/several.jsonl {several}",
+    )
     return [(name, start(command)) for name, command in zip(STARTS, commands)]
 
 

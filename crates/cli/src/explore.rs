@@ -1,6 +1,7 @@
 //! `narrows explore`: a program under many legal timings.
 
 use crate::failure::Failure;
+use crate::job::JobArgs;
 use clap::Args;
 use narrows_launch as launch;
 use narrows_output::{Meter, create_folder, exit, print, write};
@@ -31,9 +32,8 @@ for the least timing that shows it.
 
 Exit code 0: one class of outcomes and no error in it. 1: several, or an error. Docs: docs/explore.md.")]
 pub struct ExploreArgs {
-    /// Number of ranks
-    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    ranks: u32,
+    #[command(flatten)]
+    job: JobArgs,
     /// Runs
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     runs: u32,
@@ -78,9 +78,9 @@ pub struct ExploreArgs {
     /// input: for Python
     #[arg(long, hide = true)]
     elsewhere: bool,
-    /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "PROGRAM")]
-    program: Vec<String>,
+    /// What `job` says.
+    #[arg(skip)]
+    apps: Vec<launch::App>,
 }
 
 fn part(text: &str) -> Result<f64, String> {
@@ -92,10 +92,11 @@ const SHOWN: usize = 5;
 
 /// Runs it; the exit code.
 pub fn run(args: ExploreArgs) -> Result<u8, Failure> {
+    let args = ExploreArgs { apps: args.job.apps()?, ..args };
     create_folder(&args.out)?;
     let scratch = launch::Scratch::create().map_err(|error| error.to_string())?;
     let jobs = args.jobs.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), |jobs| jobs as usize);
-    let spec = ExploreSpec { runs: args.runs as usize, jobs, seed: args.seed, ranks: args.ranks, tolerance: args.tolerance };
+    let spec = ExploreSpec { runs: args.runs as usize, jobs, seed: args.seed, ranks: args.ranks(), tolerance: args.tolerance };
     let meter = Arc::new(Meter::new(spec.runs as u64));
     let classes = Arc::new(AtomicUsize::new(0));
     let shown = Arc::clone(&classes);
@@ -193,7 +194,7 @@ const GOOD: &str = "exit code 0";
 impl ExploreArgs {
     /// Options of `narrows run` that say the same.
     fn options(&self) -> Vec<String> {
-        let mut options = vec![format!("-n{}", self.ranks), String::from("--machine"), self.machine.clone()];
+        let mut options = vec![format!("-n{}", self.apps[0].ranks), String::from("--machine"), self.machine.clone()];
         options.extend(self.set.iter().flat_map(|set| [String::from("--set"), set.clone()]));
         options.extend(self.ppn.iter().flat_map(|ppn| [String::from("--ppn"), ppn.to_string()]));
         options.extend(self.mpirun.iter().flat_map(|path| [String::from("--mpirun"), path.display().to_string()]));
@@ -201,15 +202,18 @@ impl ExploreArgs {
         options
     }
 
-    /// The program, to be found from another folder.
+    /// Of all programs.
+    fn ranks(&self) -> u32 {
+        self.apps.iter().map(|app| app.ranks).sum()
+    }
+
+    /// The programs, to be found from another folder.
     fn program(&self) -> Vec<String> {
-        let mut program = self.program.clone();
-        if program[0].contains('/')
-            && let Ok(path) = std::fs::canonicalize(&program[0])
-        {
-            program[0] = path.display().to_string();
-        }
-        program
+        let found = |app: &launch::App| match std::fs::canonicalize(&app.program) {
+            Ok(path) if app.program.contains('/') => launch::App { program: path.display().to_string(), ..app.clone() },
+            _ => app.clone(),
+        };
+        launch::words(&self.apps.iter().map(found).collect::<Vec<_>>())
     }
 
     /// Standard output as it is compared.
@@ -265,8 +269,8 @@ impl ExploreArgs {
             "{} runs{} of {} on {} ranks: {}, {} ways in which receives from anybody were matched (seed {})\n",
             explored.runs,
             if explored.shrinking > 0 { format!(" and {} for the least timings", explored.shrinking) } else { String::new() },
-            self.program.join(" "),
-            self.ranks,
+            launch::words(&self.apps).join(" "),
+            self.ranks(),
             if explored.classes.len() == 1 {
                 String::from("one class of outcomes")
             } else {
@@ -282,8 +286,12 @@ impl ExploreArgs {
                 if word.contains([' ', '"', '\'', '$', '*']) { format!("'{}'", word.replace('\'', "'\\''")) } else { word.clone() }
             };
             let words = |words: Vec<String>| words.iter().map(quoted).collect::<Vec<_>>().join(" ");
-            let repeat =
-                format!("narrows run --check --timing {} {} -- {}", file.display(), words(self.options()), words(self.program.clone()));
+            let repeat = format!(
+                "narrows run --check --timing {} {} -- {}",
+                file.display(),
+                words(self.options()),
+                words(launch::words(&self.apps))
+            );
             let picture = self.out.join(format!("class-{number}.svg"));
             if !class.waits.is_empty() {
                 let title = format!("Who waits for whom: {}", class.timing.describe());
@@ -313,8 +321,8 @@ impl ExploreArgs {
         }
         let whole = json!({
             "narrows": env!("CARGO_PKG_VERSION"),
-            "program": self.program,
-            "ranks": self.ranks,
+            "program": launch::words(&self.apps),
+            "ranks": self.ranks(),
             "runs": explored.runs,
             "shrinking": explored.shrinking,
             "seed": self.seed,

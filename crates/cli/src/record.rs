@@ -1,6 +1,7 @@
 //! `narrows record`: an MPI program with the recorder library in its ranks, natively or on a simulated machine.
 
 use crate::failure::Failure;
+use crate::job::JobArgs;
 use crate::run::{self, RunArgs};
 use crate::timeline::TimelineArgs;
 use crate::trace;
@@ -21,9 +22,8 @@ use std::path::{Path, PathBuf};
 The program is any MPI binary (Open MPI 4.1 or 5, MPICH 5, Intel MPI), unmodified; its own launcher starts it. Its
 output and exit code are its own. With --machine it runs on the simulated machine, and the times are those of that machine.")]
 pub struct RecordArgs {
-    /// Number of ranks
-    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    ranks: u32,
+    #[command(flatten)]
+    job: JobArgs,
     /// The new trace; - is standard output, where the program writes too
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
@@ -58,9 +58,6 @@ pub struct RecordArgs {
     /// Says more on standard error
     #[arg(short, long)]
     verbose: bool,
-    /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "PROGRAM")]
-    program: Vec<String>,
 }
 
 /// Runs the program and merges what its ranks have written; the exit code is the program's, or that of what went wrong.
@@ -139,15 +136,15 @@ fn keep(folder: tempfile::TempDir, output: &Path) -> String {
 
 /// Under the plain launcher.
 fn native(args: &RecordArgs, recorder: &Recorder) -> Result<i32, Failure> {
-    let (mpi, program) = live::launcher(args.mpirun.as_deref(), &args.program).map_err(|error| error.to_string())?;
+    let (mpi, apps) = live::launcher(args.mpirun.as_deref(), &args.job.apps()?).map_err(|error| error.to_string())?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let shared = args.ranks as usize > cores;
+    let shared = apps.iter().map(|app| app.ranks as usize).sum::<usize>() > cores;
     let clock = args.clock.clone().unwrap_or_else(|| String::from(if shared { "cpu" } else { "real" }));
     let library = launch::Preload::fitted(&recorder.library, mpi.file.as_deref()).map_err(|error| error.to_string())?;
     let preload = live::preload_list(&[library.path().to_owned()]);
     let environment = [("LD_PRELOAD", preload), ("NARROWS_RECORD", recorder.folder.display().to_string()), ("NARROWS_RECORD_CLOCK", clock)];
     let environment = environment.map(|(name, value)| (name.to_owned(), value));
-    let command = launch::plain(&mpi, args.ranks, &program, &args.program[1..], &environment);
+    let command = launch::plain(&mpi, &apps, &environment);
     if args.verbose {
         say!("{mpi}; starting {command:?}");
     }
@@ -158,7 +155,7 @@ fn native(args: &RecordArgs, recorder: &Recorder) -> Result<i32, Failure> {
 fn simulated(args: RecordArgs, recorder: Recorder) -> RunArgs {
     RunArgs {
         no_aslr: false,
-        ranks: args.ranks,
+        job: args.job,
         machine: args.machine.unwrap_or_default(),
         nodes: args.nodes,
         set: args.set,
@@ -177,7 +174,6 @@ fn simulated(args: RecordArgs, recorder: Recorder) -> RunArgs {
         out: None,
         timeout: None,
         verbose: args.verbose,
-        program: args.program,
         timeline: TimelineArgs::default(),
         check: Check::Off,
         timing: None,

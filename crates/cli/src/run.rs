@@ -1,6 +1,7 @@
 //! `narrows run`: a real program on a simulated machine.
 
 use crate::failure::Failure;
+use crate::job::JobArgs;
 use crate::timeline::TimelineArgs;
 use clap::Args;
 use narrows_launch as launch;
@@ -21,6 +22,7 @@ use std::time::Duration;
   narrows run -n 16 -- ./my_mpi_program arg1 arg2
   narrows run -n 64 --ppn 4 --machine my.toml --network packet --compute none --out results/ -- python3 app.py
   narrows run -n 128 --machine bxi-v2 --nodes 128 --set network.routing=adaptive -- ./app
+  narrows run -n 2 -- ./ocean input : -n 6 ./air       # several programs: ranks 0 and 1, ranks 2 to 7
   narrows run -n 16 --compute sampled --compute-out times.json -- ./app           # then --compute-from times.json
   narrows run -n 16 --compute instructions:2.5e9 -- ./app                         # on a host with counters
   narrows run -n 16 --timeline app.pftrace --timeline-from 2ms --timeline-to 3ms -- ./app      # docs/timeline.md
@@ -30,9 +32,8 @@ The program is any MPI binary (Open MPI 4.1 or 5, MPICH 5, Intel MPI), or a wrap
 launcher of that MPI starts it. A program that uses Portals 4 without MPI (see `narrows config`) is started by mpiexec.hydra, the launcher of --mpirun, or directly. Its output,
 input and exit code are its own; what narrows says goes to standard error and to DIR/summary.json.")]
 pub struct RunArgs {
-    /// Number of ranks
-    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub ranks: u32,
+    #[command(flatten)]
+    pub job: JobArgs,
     /// A preset (see `narrows machine list`) or a machine file
     #[arg(long, default_value = "bxi-v2", value_name = "NAME|FILE")]
     pub machine: String,
@@ -114,9 +115,6 @@ pub struct RunArgs {
     /// Says more on standard error
     #[arg(short, long)]
     pub verbose: bool,
-    /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "PROGRAM")]
-    pub program: Vec<String>,
     /// Preloaded into the ranks behind our own library, and more of their environment: the recorder
     #[arg(skip)]
     pub recorder: Option<Recorder>,
@@ -192,8 +190,7 @@ pub fn whole(args: &RunArgs) -> Result<i32, Failure> {
 /// What the options ask for.
 fn spec(args: &RunArgs) -> Result<RunSpec, Failure> {
     Ok(RunSpec {
-        program: args.program.clone(),
-        ranks: args.ranks,
+        apps: args.job.apps()?,
         machine: MachineSpec {
             name: args.machine.clone(),
             overrides: Overrides::new(args.nodes, args.set.clone(), &args.fault),

@@ -1,24 +1,16 @@
 //! The command lines, which the file of each MPI in `narrows_mpilib` makes.
 
 use crate::{Mpi, Scratch};
-use narrows_mpilib::{Job, Network, PROVIDER, Transport};
+use narrows_mpilib::{App, Job, Network, PROVIDER, Transport};
 use std::process::Command;
 
-/// The command that starts a program on that many ranks with everything going through one transport.
+/// The command that starts programs on their ranks with everything going through one transport.
 ///
 /// `environment` is what every rank gets on top of the caller's environment: `FI_PROVIDER_PATH` with the folder of the
 /// provider, `LD_PRELOAD`, what the simulator tells its ranks. Values of `LD_PRELOAD` must have no semicolon. The
 /// launcher itself is not preloaded. Standard input goes to rank 0, the exit code is that of the launcher: that of the
 /// first rank that fails.
-pub fn command(
-    transport: Transport,
-    mpi: &Mpi,
-    scratch: &Scratch,
-    ranks: u32,
-    program: &str,
-    arguments: &[String],
-    environment: &[(String, String)],
-) -> Command {
+pub fn command(transport: Transport, mpi: &Mpi, scratch: &Scratch, apps: &[App], environment: &[(String, String)]) -> Command {
     let mut environment = environment.to_vec();
     // Without this every provider of libfabric is initialised, and may be chosen.
     let provider = if let Transport::Ofi(provider) = transport { provider } else { PROVIDER };
@@ -27,21 +19,21 @@ pub fn command(
     // loads it: 28 ms of CPU time per rank instead of 3. Nothing here goes through UCX.
     environment.push(("UCX_MEM_MMAP_HOOK_MODE".to_owned(), "none".to_owned()));
     let network = Network { transport, folder: scratch.path() };
-    let mut command = (mpi.library.command)(&job(mpi, ranks, program, arguments, &environment), &network);
+    let mut command = (mpi.library.command)(&job(mpi, apps, &environment), &network);
     if mpi.library.holds_folder {
         scratch.held_by(&mut command);
     }
     command
 }
 
-/// The command that starts a program as its users do, on that many ranks of this machine, with something more in the
-/// environment of each. No network of ours; values as in [`command`].
-pub fn plain(mpi: &Mpi, ranks: u32, program: &str, arguments: &[String], environment: &[(String, String)]) -> Command {
-    (mpi.library.plain)(&job(mpi, ranks, program, arguments, environment))
+/// The command that starts programs as their users do, on ranks of this machine, with something more in the environment
+/// of each. No network of ours; values as in [`command`].
+pub fn plain(mpi: &Mpi, apps: &[App], environment: &[(String, String)]) -> Command {
+    (mpi.library.plain)(&job(mpi, apps, environment))
 }
 
-fn job<'a>(mpi: &'a Mpi, ranks: u32, program: &'a str, arguments: &'a [String], environment: &'a [(String, String)]) -> Job<'a> {
-    Job { launcher: &mpi.launcher, major: mpi.major(), ranks, program, arguments, environment }
+fn job<'a>(mpi: &'a Mpi, apps: &'a [App], environment: &'a [(String, String)]) -> Job<'a> {
+    Job { launcher: &mpi.launcher, major: mpi.major(), apps, environment }
 }
 
 /// The launcher and all that it starts have their memory at the same addresses in every run.
@@ -65,8 +57,13 @@ mod tests {
         let library = LIBRARIES.iter().find(|library| library.name == name).unwrap();
         let mpi = Mpi { library, version: version.to_owned(), file: None, launcher: "/x/mpirun".into() };
         let environment = [("LD_PRELOAD", "/n/libp.so"), ("NARROWS_X", "a;b c")].map(|(a, b)| (a.to_owned(), b.to_owned()));
-        let command =
-            command(transport, &mpi, &Scratch::create().unwrap(), 7, "./prog", &["-n".to_owned(), "a b".to_owned()], &environment);
+        let app = |ranks, program: &str, arguments: &[&str]| App {
+            ranks,
+            program: program.to_owned(),
+            arguments: arguments.iter().map(|&word| word.to_owned()).collect(),
+        };
+        let apps = [app(3, "./first", &[]), app(7, "./prog", &["-n", "a b"])];
+        let command = command(transport, &mpi, &Scratch::create().unwrap(), &apps, &environment);
         let text = |text: &std::ffi::OsStr| text.to_string_lossy().into_owned();
         let variables = command.get_envs().map(|(name, value)| (text(name), value.map_or(String::new(), text))).collect();
         (command.get_args().map(text).collect(), variables)
@@ -77,6 +74,11 @@ mod tests {
         for mpi in [("Open MPI", "4.1.4"), ("Open MPI", "5.0.11"), ("MPICH", "5.0.2"), ("Intel MPI", "2021.18.1")] {
             let (arguments, variables) = line(Transport::Ofi(PROVIDER), mpi);
             assert!(arguments.ends_with(&["-n", "7", "./prog", "-n", "a b"].map(str::to_owned)), "{arguments:?}");
+            let [first, second] = &arguments.split(|word| word == ":").collect::<Vec<_>>()[..] else { panic!("{arguments:?}") };
+            assert!(first.ends_with(&["-n", "3", "./first"].map(str::to_owned)), "{arguments:?}");
+            // What Open MPI 4 gives to one program alone, both have.
+            let exported = |words: &[String]| words.iter().filter(|word| *word == "-x").count();
+            assert_eq!(exported(first), exported(second));
             let pairs: Vec<_> = arguments.windows(2).map(|pair| (&*pair[0], &*pair[1])).collect();
             if mpi.0 != "Open MPI" {
                 let triples: Vec<_> = arguments.windows(3).map(|three| [&*three[0], &three[1], &three[2]]).collect();

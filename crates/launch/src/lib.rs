@@ -1,6 +1,7 @@
 //! From a program to the launcher that starts it: which MPI library it uses, which launcher belongs to that library,
 //! and the command line that sends everything through our libfabric provider, or through components over Portals 4.
 //!
+//! * `apps.rs`: [`apps`], the programs of a job of several (`./a : -n 2 ./b`).
 //! * `elf.rs`: what can be read from an executable without running it.
 //! * `inspect.rs`: [`inspect`] finds the MPI library of a program, [`inspect_launcher`] takes a launcher by hand
 //!   (`--mpirun`).
@@ -11,13 +12,14 @@
 //! * `scratch.rs`: [`Scratch`], where a launcher keeps its files.
 //!
 //! ```no_run
-//! use narrows_launch::{PROVIDER, Transport};
+//! use narrows_launch::{App, PROVIDER, Transport};
 //! let program = "./a.out";
 //! let mpi = narrows_launch::inspect(program, &[])?;
 //! println!("{mpi}"); // Open MPI 4.1.4
 //! let environment = [("FI_PROVIDER_PATH".to_owned(), "/opt/narrows/lib".to_owned())];
 //! let scratch = narrows_launch::Scratch::create()?;
-//! let status = narrows_launch::command(Transport::Ofi(PROVIDER), &mpi, &scratch, 16, program, &[], &environment).status()?;
+//! let apps = [App { ranks: 16, program: program.to_owned(), arguments: Vec::new() }];
+//! let status = narrows_launch::command(Transport::Ofi(PROVIDER), &mpi, &scratch, &apps, &environment).status()?;
 //! # let _ = status; Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -28,6 +30,7 @@
 //! assert_eq!(error.to_string(), "/no/such/program: not found");
 //! ```
 
+mod apps;
 mod command;
 mod elf;
 mod inspect;
@@ -36,10 +39,11 @@ pub mod resources;
 mod scratch;
 mod starts;
 
+pub use apps::{appfile, apps, words};
 pub use command::{command, plain, without_aslr};
 pub use elf::{File, classify};
 pub use inspect::{check_launcher, has_component, inspect, inspect_launcher, locate};
-pub use narrows_mpilib::{LIBRARIES, Library, PROVIDER, Transport};
+pub use narrows_mpilib::{App, LIBRARIES, Library, PROVIDER, Transport};
 pub use preload::Preload;
 pub use scratch::Scratch;
 
@@ -158,6 +162,19 @@ pub enum LaunchError {
         /// What it said.
         message: String,
     },
+    /// Programs of a job that use several MPI libraries.
+    #[error("{program} uses {other}, and the first program {first}: the programs of a job use one MPI library")]
+    SeveralMpis {
+        /// The program.
+        program: String,
+        /// Its MPI.
+        other: String,
+        /// That of the first program.
+        first: String,
+    },
+    /// Words that name no programs of a job.
+    #[error("{0}")]
+    Apps(String),
     /// A launcher of another MPI than the program's.
     #[error("{launcher}: the launcher of {mpi}, but the program uses {library}, which is {name}; leave --mpirun away, or name its own")]
     WrongLauncher {

@@ -6,7 +6,7 @@
 
 #![allow(clippy::print_stderr, clippy::unwrap_used)]
 
-use narrows_launch::{LaunchError, Mpi, Scratch, Transport, check_launcher, command, has_component, inspect, inspect_launcher};
+use narrows_launch::{App, LaunchError, Mpi, Scratch, Transport, check_launcher, command, has_component, inspect, inspect_launcher};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -66,7 +66,15 @@ fn a_launcher_finds_what_is_beside_it() {
     assert_eq!((mpi.library.name, mpi.version.as_str()), ("Intel MPI", "2021.18.1"));
 }
 
+fn app(ranks: u32, program: &str, arguments: &[&str]) -> App {
+    App { ranks, program: program.to_owned(), arguments: arguments.iter().map(|text| text.to_string()).collect() }
+}
+
 fn launch(mpi: &Mpi, ranks: u32, program: &str, arguments: &[&str], input: &str) -> Output {
+    launch_all(mpi, &[app(ranks, program, arguments)], input)
+}
+
+fn launch_all(mpi: &Mpi, apps: &[App], input: &str) -> Output {
     let mut environment = vec![("NARROWS_TEST".to_owned(), "one;two three".to_owned())];
     let mut provider = "sockets";
     if mpi.library.name == "Intel MPI" {
@@ -75,9 +83,8 @@ fn launch(mpi: &Mpi, ranks: u32, program: &str, arguments: &[&str], input: &str)
         let folder = mpi.file.as_ref().unwrap().parent().unwrap();
         environment.push(("FI_PROVIDER_PATH".to_owned(), folder.display().to_string()));
     }
-    let arguments: Vec<_> = arguments.iter().map(|text| text.to_string()).collect();
     let scratch = Scratch::create().unwrap();
-    let mut command = command(Transport::Ofi(provider), mpi, &scratch, ranks, program, &arguments, &environment);
+    let mut command = command(Transport::Ofi(provider), mpi, &scratch, apps, &environment);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     child.wait_with_output().unwrap()
@@ -139,6 +146,11 @@ fn every_installed_mpi() {
         assert!(output.status.success(), "{mpi}: {errors}");
         assert_eq!(String::from_utf8_lossy(&output.stdout), "3 ranks, sum 3, x y: typed\n", "{mpi}");
         assert_eq!(errors, "", "{mpi}");
+
+        // Every program finds NARROWS_TEST.
+        let output = launch_all(&mpi, &[app(1, program, &["x"]), app(2, program, &["y", "z"])], "typed\n");
+        assert!(output.status.success(), "{mpi}: {}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "3 ranks, sum 3, x: typed\n", "{mpi}");
 
         let output = launch(&mpi, 3, program, &["x", "fail"], "\n");
         assert_eq!(output.status.code(), Some(42), "{mpi}: {}", String::from_utf8_lossy(&output.stderr));

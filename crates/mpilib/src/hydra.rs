@@ -35,7 +35,7 @@ pub fn set_all(command: &mut Command, job: &Job) {
 pub fn plain(job: &Job) -> Command {
     let mut command = Command::new(job.launcher);
     set_all(&mut command, job);
-    job.program(command)
+    job.apps(command, |_| {})
 }
 
 /// A launcher that finds what it starts beside itself, in `PATH`: behind the caller's, which has the programs that were

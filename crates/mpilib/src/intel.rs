@@ -36,7 +36,7 @@ fn version(answer: &str) -> Option<&str> {
 
 fn command(job: &Job, network: &Network) -> Command {
     let mut command = hydra::with_path(Command::new(job.launcher), job.launcher);
-    hydra::here(&mut command, job.ranks);
+    hydra::here(&mut command, job.ranks());
     let provider = if let Transport::Ofi(provider) = network.transport { provider } else { PROVIDER };
     let mut set = |name: &str, value: &str| hydra::set(&mut command, name, value);
     // Nothing beside libfabric, and no other provider of its own choice.
@@ -51,5 +51,5 @@ fn command(job: &Job, network: &Network) -> Command {
     // More ranks than cores, and none of them bound: the simulator decides who runs.
     set("I_MPI_PIN", "0");
     hydra::set_all(&mut command, job);
-    job.program(command)
+    job.apps(command, |_| {})
 }

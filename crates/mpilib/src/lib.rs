@@ -30,7 +30,7 @@ mod standard;
 pub use abi::{Abi, Constants, Fortran, Handles, Has, KnownAbi, MAX, MIN, Numbering, Predefined, SUM};
 pub use find::{FILE_NAMES, Lookup, find};
 pub use hydra::with_path;
-pub use library::{Job, Library, Network, PROVIDER, Transport};
+pub use library::{App, Job, Library, Network, PROVIDER, Transport};
 
 /// The MPI libraries whose programs can be started.
 pub static LIBRARIES: &[&Library] = &[&openmpi::LIBRARY, &mpich::LIBRARY, &intel::LIBRARY];

@@ -97,27 +97,46 @@ impl Library {
     }
 }
 
-/// A program on so many ranks.
+/// A program of a job, on so many of its ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct App {
+    /// Number of ranks.
+    pub ranks: u32,
+    /// The program.
+    pub program: String,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+}
+
+/// One program or several (MPMD): their ranks are numbered one program after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
     /// `mpirun` or `mpiexec`.
     pub launcher: &'a Path,
     /// Major version of the library.
     pub major: u32,
-    /// Number of ranks.
-    pub ranks: u32,
-    /// The program.
-    pub program: &'a str,
-    /// Its arguments.
-    pub arguments: &'a [String],
+    /// The programs, at least one.
+    pub apps: &'a [App],
     /// What every rank gets on top of the caller's environment.
     pub environment: &'a [(String, String)],
 }
 
 impl Job<'_> {
-    /// The end of a command line: number of ranks, program, arguments.
-    pub fn program(&self, mut command: Command) -> Command {
-        command.arg("-n").arg(self.ranks.to_string()).arg(self.program).args(self.arguments);
+    /// The number of ranks of all programs.
+    pub fn ranks(&self) -> u32 {
+        self.apps.iter().map(|app| app.ranks).sum()
+    }
+
+    /// The end of a command line: of each program, what `options` adds, number of ranks, program, arguments; `:` between
+    /// them, as all launchers have it.
+    pub fn apps(&self, mut command: Command, options: impl Fn(&mut Command)) -> Command {
+        for (index, app) in self.apps.iter().enumerate() {
+            if index > 0 {
+                command.arg(":");
+            }
+            options(&mut command);
+            command.arg("-n").arg(app.ranks.to_string()).arg(&app.program).args(&app.arguments);
+        }
         command
     }
 

@@ -38,7 +38,7 @@ fn version(answer: &str) -> Option<&str> {
 
 pub fn command(job: &Job) -> Command {
     let mut command = Command::new(job.launcher);
-    hydra::here(&mut command, job.ranks);
+    hydra::here(&mut command, job.ranks());
     // Ranks of one node talk through the network as well, collectives do not look at nodes: without it two ranks sent
     // nothing through the provider.
     hydra::set(&mut command, "MPIR_CVAR_NOLOCAL", "1");
@@ -59,7 +59,7 @@ pub fn command(job: &Job) -> Command {
         command.env("HWLOC_XMLFILE", "");
     }
     hydra::set_all(&mut command, job);
-    job.program(command)
+    job.apps(command, |_| {})
 }
 
 pub const FORTRAN_IN_PLACE: &[Fortran] = &[Fortran::Behind(c"MPIR_F_MPI_IN_PLACE")];

@@ -118,8 +118,8 @@ fn command(job: &Job, network: &Network) -> Command {
             command.env("PMIX_SERVER_NSPACE", "narrows").env("PMIX_SERVER_RANK", "0");
         }
     }
-    export(&mut command, job);
-    job.program(command)
+    // Version 4 gives `-x` to the program before the next `:` alone.
+    job.apps(command, |command| export(command, job))
 }
 
 fn plain(job: &Job) -> Command {
@@ -127,8 +127,7 @@ fn plain(job: &Job) -> Command {
     // As many ranks as were asked for, also on few cores.
     command.args(ON_FEW_CORES);
     as_root(&mut command);
-    export(&mut command, job);
-    job.program(command)
+    job.apps(command, |command| export(command, job))
 }
 
 fn as_root(command: &mut Command) {

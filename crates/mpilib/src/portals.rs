@@ -44,18 +44,34 @@ const WITH_HYDRA: Library = Library {
     plain: hydra::plain,
 };
 
-/// One process per rank, all at once; the code of the last one that failed.
-const SPAWN: &str = r#"ranks=$1; shift; rank=0; code=0; all=
-while [ $rank -lt $ranks ]; do
-    NARROWS_RANK=$rank LD_PRELOAD=$NARROWS_PRELOAD "$@" &
-    all="$all $!"; rank=$((rank + 1))
+/// One process per rank, all at once; the code of the last one that failed. Of each program: its number of ranks, how
+/// many words it has, and these.
+const SPAWN: &str = r#"rank=0; code=0; all=
+while [ $# -gt 0 ]; do
+    end=$((rank + $1)); words=$2; shift 2
+    while [ $rank -lt $end ]; do
+        (
+            # Its words go round to the end, those behind them go.
+            turn=0; count=$#
+            while [ $turn -lt $count ]; do
+                if [ $turn -lt $words ]; then set -- "$@" "$1"; fi
+                shift; turn=$((turn + 1))
+            done
+            NARROWS_RANK=$rank LD_PRELOAD=$NARROWS_PRELOAD exec "$@"
+        ) &
+        all="$all $!"; rank=$((rank + 1))
+    done
+    shift $words
 done
 for one in $all; do wait $one || code=$?; done
 exit $code"#;
 
 fn spawn(job: &Job) -> Command {
     let mut command = Command::new(job.launcher);
-    command.args(["-c", SPAWN, "narrows", &job.ranks.to_string(), job.program]).args(job.arguments);
+    command.args(["-c", SPAWN, "narrows"]);
+    for app in job.apps {
+        command.arg(app.ranks.to_string()).arg((app.arguments.len() + 1).to_string()).arg(&app.program).args(&app.arguments);
+    }
     for (name, value) in job.environment {
         // The shell itself is not preloaded.
         command.env(if name == "LD_PRELOAD" { "NARROWS_PRELOAD" } else { name }, value);

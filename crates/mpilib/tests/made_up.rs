@@ -1,6 +1,6 @@
 //! A library that does not exist, in the table beside the others: what CONTRIBUTING.md says of adding one is enough.
 
-use narrows_mpilib::{ABIS, Abi, Constants, Fortran, Handles, Job, LIBRARIES, Library, Network, Numbering, Predefined, Transport};
+use narrows_mpilib::{ABIS, Abi, App, Constants, Fortran, Handles, Job, LIBRARIES, Library, Network, Numbering, Predefined, Transport};
 use std::path::Path;
 use std::process::Command;
 
@@ -28,7 +28,7 @@ static LIBRARY: Library = Library {
 fn plain(job: &Job) -> Command {
     let mut command = Command::new(job.launcher);
     command.envs(job.environment.iter().map(|(name, value)| (name, value)));
-    job.program(command)
+    job.apps(command, |_| {})
 }
 
 const WORLD: Predefined = Predefined::Number(7);
@@ -98,7 +98,8 @@ fn one_line_of_each_table_is_enough() {
 
     let (arguments, environment) = (["x".to_owned()], [("A".to_owned(), "1".to_owned())]);
     let launcher = Path::new("/x/pigeonrun");
-    let job = Job { launcher, major: 2, ranks: 3, program: "./a.out", arguments: &arguments, environment: &environment };
+    let apps = [App { ranks: 3, program: String::from("./a.out"), arguments: arguments.to_vec() }];
+    let job = Job { launcher, major: 2, apps: &apps, environment: &environment };
     let command = (LIBRARY.command)(&job, &Network { transport: Transport::Ofi("narrows"), folder: Path::new("/tmp") });
     assert_eq!(command.get_args().collect::<Vec<_>>(), ["-n", "3", "./a.out", "x"]);
 }

@@ -36,10 +36,8 @@ use std::time::{Duration, Instant};
 /// killed simulator is a fork of it. Their output, input and signals are the program's own.
 #[derive(Clone, Debug)]
 pub struct RunSpec {
-    /// The program and its arguments.
-    pub program: Vec<String>,
-    /// Number of ranks.
-    pub ranks: u32,
+    /// The program, or several: their ranks are numbered one program after the other.
+    pub apps: Vec<launch::App>,
     /// The machine.
     pub machine: MachineSpec,
     /// The launcher; `None`: the one that belongs to the program's MPI library.
@@ -178,10 +176,9 @@ fn host(error: impl std::fmt::Display) -> StudyError {
 
 impl RunSpec {
     /// A program on a machine, with the defaults of the command line.
-    pub fn new(program: Vec<String>, ranks: u32, machine: MachineSpec) -> RunSpec {
+    pub fn new(apps: Vec<launch::App>, machine: MachineSpec) -> RunSpec {
         RunSpec {
-            program,
-            ranks,
+            apps,
             machine,
             mpirun: None,
             transport: launch::Transport::Ofi(launch::PROVIDER),
@@ -202,6 +199,11 @@ impl RunSpec {
             background: Vec::new(),
             threads: 1,
         }
+    }
+
+    /// The number of ranks of all programs.
+    pub fn ranks(&self) -> u32 {
+        self.apps.iter().map(|app| app.ranks).sum()
     }
 
     /// Runs it to its end. `says` is told what was chosen, line by line: how messages move, and the launcher's command
@@ -238,7 +240,7 @@ impl Plan<'_> {
         let scratch = launch::Scratch::create().map_err(host)?;
         let alive = scratch.path().join("alive");
         std::fs::create_dir(&alive).map_err(|error| StudyError::Read { path: alive.clone(), error })?;
-        let (mapping, channel) = Mapping::create(spec.ranks, self.settings()).map_err(host)?;
+        let (mapping, channel) = Mapping::create(spec.ranks(), self.settings()).map_err(host)?;
         if let Compute::Instructions(Some(rate)) = spec.compute {
             mapping.header().instructions_per_s.store(rate as u64, Relaxed);
         }
@@ -248,7 +250,7 @@ impl Plan<'_> {
         }
         let factors: Vec<f64> = processors.iter().map(|processor| processor.compute_ppm as f64 / 1e6).collect();
         let wanted = self.computing.is_some() || spec.keep_computing || matches!(spec.compute, Compute::Pooled(_));
-        let mut tables = wanted.then(|| Tables::create(spec.ranks)).transpose().map_err(host)?;
+        let mut tables = wanted.then(|| Tables::create(spec.ranks())).transpose().map_err(host)?;
         if let Some((computing, (tables, _))) = self.computing.as_ref().zip(tables.as_mut()) {
             computing.fill(tables, &factors);
         }
@@ -309,7 +311,7 @@ impl Plan<'_> {
             placement: self.placement,
             seed: self.spec.seed,
             wall,
-            program: self.spec.program.clone(),
+            program: launch::words(&self.spec.apps),
             report,
             timeline,
             check: self.spec.check,
@@ -360,9 +362,28 @@ impl Counted {
     }
 }
 
-/// The MPI whose launcher starts `command`, and the program as that launcher is given it.
-pub fn launcher(mpirun: Option<&Path>, command: &[String]) -> Result<(launch::Mpi, String), launch::LaunchError> {
-    let (program, arguments) = (&command[0], &command[1..]);
+/// The MPI whose launcher starts these programs, and the programs as that launcher is given them.
+///
+/// # Errors
+/// A program cannot be started, or uses another MPI library than the first one.
+pub fn launcher(mpirun: Option<&Path>, apps: &[launch::App]) -> Result<(launch::Mpi, Vec<launch::App>), launch::LaunchError> {
+    let mut first: Option<launch::Mpi> = None;
+    let mut found = Vec::new();
+    for app in apps {
+        let (mpi, program) = launcher_of(mpirun, app)?;
+        let first = first.get_or_insert_with(|| mpi.clone());
+        if (mpi.library, &mpi.launcher) != (first.library, &first.launcher) {
+            let (program, other, first) = (app.program.clone(), mpi.to_string(), first.to_string());
+            return Err(launch::LaunchError::SeveralMpis { program, other, first });
+        }
+        found.push(launch::App { program, ..app.clone() });
+    }
+    let first = first.ok_or_else(|| launch::LaunchError::Apps(String::from("no program: expected one behind --")))?;
+    Ok((first, found))
+}
+
+fn launcher_of(mpirun: Option<&Path>, app: &launch::App) -> Result<(launch::Mpi, String), launch::LaunchError> {
+    let (program, arguments) = (&app.program, &app.arguments[..]);
     let Some(mpirun) = mpirun else {
         return Ok((launch::inspect(program, arguments)?, launch::locate(program)?));
     };

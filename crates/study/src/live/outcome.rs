@@ -51,7 +51,7 @@ pub struct RunOutcome {
     pub seed: u64,
     /// Wall time of the whole run.
     pub wall: Duration,
-    /// The program's command line.
+    /// The program's command line; of several, see [`launch::words`](narrows_launch::words).
     pub program: Vec<String>,
     /// How it went.
     pub report: Report,

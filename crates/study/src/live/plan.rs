@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 /// What is started: looked up on this host.
 pub(super) struct Program {
-    /// As its launcher is given it.
-    pub path: String,
+    /// As their launcher is given them.
+    pub apps: Vec<launch::App>,
     pub mpi: launch::Mpi,
     /// The folder of the libraries that enter the ranks.
     pub libraries: PathBuf,
@@ -81,21 +81,21 @@ impl RunSpec {
     /// The node of each rank.
     pub(super) fn placed(&self, machine: &Machine) -> Result<Vec<NodeId>, StudyError> {
         let placement: Placement = self.placement.parse().map_err(|error| StudyError::Placement(format!("--placement: {error}")))?;
-        narrows_machine::placement(&placement, machine, self.ppn, self.ranks).map_err(|error| StudyError::Placement(error.to_string()))
+        narrows_machine::placement(&placement, machine, self.ppn, self.ranks()).map_err(|error| StudyError::Placement(error.to_string()))
     }
 
     /// What is to be started, if this host has it and the room for it.
     pub(super) fn found(&self) -> Result<Program, StudyError> {
         launch::resources::check_temporary().map_err(StudyError::Host)?;
-        launch::resources::check_files(self.ranks, launch::resources::FILES_OF_A_RANK).map_err(StudyError::Host)?;
-        let (mpi, path) = launcher(self.mpirun.as_deref(), &self.program).map_err(host)?;
-        launch::resources::check_files(self.ranks, mpi.library.open_files).map_err(StudyError::Host)?;
-        self.check_transport(&mpi, &path)?;
-        Ok(Program { path, mpi, libraries: libraries().map_err(StudyError::Host)? })
+        launch::resources::check_files(self.ranks(), launch::resources::FILES_OF_A_RANK).map_err(StudyError::Host)?;
+        let (mpi, apps) = launcher(self.mpirun.as_deref(), &self.apps).map_err(host)?;
+        launch::resources::check_files(self.ranks(), mpi.library.open_files).map_err(StudyError::Host)?;
+        self.check_transport(&mpi, &apps[0])?;
+        Ok(Program { apps, mpi, libraries: libraries().map_err(StudyError::Host)? })
     }
 
     /// Whether the MPI has what the messages are to go through.
-    fn check_transport(&self, mpi: &launch::Mpi, program: &str) -> Result<(), StudyError> {
+    fn check_transport(&self, mpi: &launch::Mpi, app: &launch::App) -> Result<(), StudyError> {
         let component = match self.transport {
             launch::Transport::Ofi(_) => return Ok(()),
             launch::Transport::MtlPortals4 => "mtl_portals4",
@@ -106,7 +106,7 @@ impl RunSpec {
                 "--transport chooses among the components of Open MPI, and this is {mpi}; leave it away"
             )));
         }
-        if launch::has_component(mpi, program, &self.program[1..], component) == Some(false) {
+        if launch::has_component(mpi, &app.program, &app.arguments, component) == Some(false) {
             return Err(StudyError::Host(format!(
                 "--transport: this {mpi} was built without Portals 4 and has no component {}; leave it away, or use an Open MPI that was \
                  configured --with-portals4",
@@ -120,13 +120,13 @@ impl RunSpec {
     fn times(&self) -> Result<(Option<Computing>, Option<Like>), StudyError> {
         let computing = self.compute_from.as_deref().map(Computing::load).transpose()?;
         if let Some((computing, path)) = computing.as_ref().zip(self.compute_from.as_ref())
-            && computing.ranks() != self.ranks as usize
+            && computing.ranks() != self.ranks() as usize
         {
             return Err(StudyError::Host(format!(
                 "--compute-from: {} has the times of {} ranks, and {} are to run: one file for each number of ranks",
                 path.display(),
                 computing.ranks(),
-                self.ranks
+                self.ranks()
             )));
         }
         let like = match (&self.compute_like, &self.compute_from, &computing) {
@@ -287,9 +287,9 @@ impl<'a> Plan<'a> {
 
     /// The command that starts the ranks.
     pub fn command(&self, scratch: &launch::Scratch, files: &Files) -> Command {
-        let (spec, Program { path, mpi, libraries }) = (self.spec, &self.program);
+        let (spec, Program { apps, mpi, libraries }) = (self.spec, &self.program);
         let environment = self.environment(files);
-        let mut command = launch::command(spec.transport, mpi, scratch, spec.ranks, path, &spec.program[1..], &environment);
+        let mut command = launch::command(spec.transport, mpi, scratch, apps, &environment);
         if mpi.library.preloads_launcher {
             command.env("LD_PRELOAD", preload_list(&[libraries.join(LAUNCHER)]));
         }
@@ -429,7 +429,8 @@ mod tests {
     fn planned<T>(spec: &RunSpec, library: &str, version: &str, test: impl FnOnce(&Plan<'_>) -> T) -> T {
         let library = launch::LIBRARIES.iter().find(|known| known.name == library).unwrap();
         let mpi = launch::Mpi { library, version: version.to_owned(), file: None, launcher: "/x/bin/mpirun".into() };
-        let program = Program { path: String::from("/w/a.out"), mpi, libraries: "/opt/narrows".into() };
+        let apps = vec![launch::App { program: String::from("/w/a.out"), ..spec.apps[0].clone() }];
+        let program = Program { apps, mpi, libraries: "/opt/narrows".into() };
         let machine = spec.load(&Silent).unwrap();
         let placement = spec.placed(&machine).unwrap();
         test(&Plan::of(spec, &machine, placement, program, &Silent, &|_| {}).unwrap())
@@ -441,8 +442,9 @@ mod tests {
     }
 
     fn spec() -> RunSpec {
-        let program = ["./a.out", "--size", "8"].map(str::to_owned).to_vec();
-        RunSpec { ppn: Some(2), ..RunSpec::new(program, 4, MachineSpec::named("bxi-v2")) }
+        let arguments = ["--size", "8"].map(str::to_owned).to_vec();
+        let apps = vec![launch::App { ranks: 4, program: String::from("./a.out"), arguments }];
+        RunSpec { ppn: Some(2), ..RunSpec::new(apps, MachineSpec::named("bxi-v2")) }
     }
 
     fn value<'v>(variables: &'v [(String, String)], name: &str) -> Option<&'v str> {
@@ -502,7 +504,7 @@ mod tests {
         let refused = |spec: &RunSpec| {
             let machine = spec.load(&Silent).unwrap();
             let mpi = launch::Mpi { library: launch::LIBRARIES[0], version: String::new(), file: None, launcher: PathBuf::new() };
-            let program = Program { path: String::new(), mpi, libraries: PathBuf::new() };
+            let program = Program { apps: Vec::new(), mpi, libraries: PathBuf::new() };
             let placement = spec.placed(&machine).unwrap();
             Plan::of(spec, &machine, placement, program, &Silent, &|_| {}).map(|_| ()).unwrap_err().to_string()
         };
