@@ -127,8 +127,8 @@ impl Job<'_> {
         self.apps.iter().map(|app| app.ranks).sum()
     }
 
-    /// The end of a command line: of each program, what `options` adds, number of ranks, program, arguments; `:` between
-    /// them, as all launchers have it.
+    /// The end of a command line: of each program, what `options` adds, number of ranks, program, arguments; `:`
+    /// between them, as all launchers have it.
     pub fn apps(&self, mut command: Command, options: impl Fn(&mut Command)) -> Command {
         for (index, app) in self.apps.iter().enumerate() {
             if index > 0 {
