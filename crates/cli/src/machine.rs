@@ -125,10 +125,12 @@ fn list(form: Form) -> Result<u8, Failure> {
 /// Whether a run would take the machine. What is wrong is told on standard error; as JSON or CSV, on standard output
 /// too.
 fn check(name: &str, overrides: OverrideArguments, form: Form) -> Result<u8, Failure> {
-    let result = load(name, overrides);
+    let result = load(name, overrides).and_then(|machine| machine.check().map(|()| machine));
     let mistakes: &[Diagnostic] = match &result {
         Ok(_) => &[],
         Err(MachineError::Invalid(diagnostics)) => &diagnostics.0,
+        // It has no place in the file.
+        Err(MachineError::Network(_)) => &[],
         Err(error) => return Err(Failure::from(error.to_string())),
     };
     let text = |value: fn(&Diagnostic) -> &str| Column::Text(mistakes.iter().map(|mistake| value(mistake).to_owned()).collect());
@@ -141,8 +143,9 @@ fn check(name: &str, overrides: OverrideArguments, form: Form) -> Result<u8, Fai
             ("help", text(|mistake| &mistake.help)),
         ])
     };
+    let network = result.as_ref().err().filter(|error| matches!(error, MachineError::Network(_))).map(ToString::to_string);
     let words = || result.as_ref().map_or_else(|_| String::new(), |machine| format!("{name}: ok, {}\n", summary(machine)));
-    form.print(words, || json!({ "machine": name, "ok": result.is_ok(), "mistakes": table().json() }), table)?;
+    form.print(words, || json!({ "machine": name, "ok": result.is_ok(), "mistakes": table().json(), "network": network }), table)?;
     match &result {
         Ok(_) => Ok(exit::DONE),
         Err(error) => Err(Failure { code: exit::NO, message: error.to_string() }),

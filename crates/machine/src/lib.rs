@@ -175,7 +175,13 @@ impl Machine {
 
     /// What a run finds out only when it puts the network together: its routing, and whether that can deadlock. For
     /// `narrows machine check`; a run does the same on its way.
+    ///
+    /// # Errors
+    /// [`MachineError::Network`].
     pub fn check(&self) -> Result<(), MachineError> {
+        if !self.fabrics.is_empty() {
+            return self.fabrics.iter().try_for_each(|fabric| fabric.machine.check());
+        }
         let topology = self.topology().map_err(|error| MachineError::Network(error.to_string()))?;
         self.network_config(0).check(&topology).map(|_| ()).map_err(|error| MachineError::Network(error.to_string()))
     }

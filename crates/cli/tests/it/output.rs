@@ -63,6 +63,14 @@ fn tables_are_there_as_json_and_csv() {
     let wrong = output(folder.path(), &["machine", "check", "bxi-v2", "--set", "switch.ports=3", "--json"]);
     let json: Value = serde_json::from_str(text(&wrong.stdout)).unwrap();
     assert_eq!((wrong.status.code(), &json["ok"], &json["mistakes"][0]["column"]), (Some(1), &false.into(), &8.into()));
+    // What only the whole network shows has no place in the file.
+    let sets = ["network.congestion=s-perc", "network.reliability.delivery=ordered", "network.virtual_channels=16"];
+    let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
+    let channels = output(folder.path(), &[&["machine", "check", "bxi-v2", "--nodes", "16", "--json"], &sets[..]].concat());
+    let json: Value = serde_json::from_str(text(&channels.stdout)).unwrap();
+    assert_eq!((channels.status.code(), &json["ok"]), (Some(1), &false.into()));
+    assert!(json["network"].as_str().unwrap().contains("virtual networks times channels must be at most 64"), "{json}");
+    assert!(text(&channels.stderr).starts_with("narrows: error: no network: 16 virtual channels"), "{}", text(&channels.stderr));
 }
 
 #[test]
