@@ -3,7 +3,7 @@
 #include <string.h>
 
 int main(int argc, char **argv) {
-    int rank, size, number = 0;
+    int rank, size, number = 0, other = 0;
     MPI_Request request[2];
     MPI_Comm twin;
     MPI_Init(&argc, &argv);
@@ -28,12 +28,11 @@ int main(int argc, char **argv) {
             MPI_Send(&number, 1, MPI_INT, 1, 5, MPI_COMM_WORLD);
         if (rank == 1) {
             MPI_Irecv(&number, 1, MPI_INT, 0, 5, MPI_COMM_WORLD, &request[0]);
-            for (int flag = 0; !flag;)
-                MPI_Test(&request[0], &flag, MPI_STATUS_IGNORE);
+            MPI_Wait(&request[0], MPI_STATUS_IGNORE);
         }
     } else if (!strcmp(name, "nothing") && rank == 1) {
         MPI_Irecv(&number, 1, MPI_INT, 0, 5, MPI_COMM_WORLD, &request[0]);
-        MPI_Irecv(&number, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, twin, &request[1]);
+        MPI_Irecv(&other, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, twin, &request[1]);
         MPI_Waitall(2, request, MPI_STATUSES_IGNORE);
     }
     MPI_Comm_free(&twin);
