@@ -152,6 +152,8 @@ def unmet(mpi: Mpi, folder: Path, argument: str) -> None:
     for pattern in ["deadlock", *UNMET[argument]]:
         if not re.search(pattern, done.stderr):
             raise Failure(f"no line matches {pattern}: {done.stderr}")
+    if "fit each other" in done.stderr:
+        raise Failure(f"the calls do not fit: {done.stderr}")
 
 
 def right(mpi: Mpi, folder: Path, program: str) -> None:
