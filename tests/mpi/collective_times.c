@@ -2,9 +2,9 @@
  *
  *   collective_times POINTS REPEATS
  *
- * A line of POINTS: operation, elements, bytes of an element (1, 4 or 8), root. Elements are those of the vector, or of one
- * rank's block of a gather, scatter, allgather, alltoall and reduce_scatter_block. Rank 0 prints a line for each: the time from
- * the common start to the last rank's end. Before each point all ranks sleep until the same time.
+ * A line of POINTS: operation, elements, bytes of an element (1, 4 or 8), root. Elements are those of the vector, or of
+ * one rank's block of a gather, scatter, allgather, alltoall and reduce_scatter_block. Rank 0 prints a line for each:
+ * the time from the common start to the last rank's end. Before each point all ranks sleep until the same time.
  */
 #include <mpi.h>
 #include <stdio.h>
