@@ -39,7 +39,7 @@ MPICC ?= mpicc
 TURN ?= commit
 
 # The parts of test-mpi, as scripts/test.sh takes them. First those that use one core and measure nothing, side by side.
-SIDE_BY_SIDE := test-figures test-portals test-onesided test-otf2 | test-python test-closed-forms test-replay test-record test-install
+SIDE_BY_SIDE := test-figures test-portals test-onesided test-otf2 | test-python test-closed-forms test-replay test-collectives test-record test-install
 ONE_BY_ONE := test-rotation test-programs test-intel test-explore test-mailbox test-lossy test-rails test-gateways test-docs
 MPI_TESTS := $(filter-out |,$(SIDE_BY_SIDE)) $(ONE_BY_ONE)
 
@@ -164,6 +164,10 @@ test-onesided: build
 
 test-replay: build
 	$(PYTHON) tests/replay_live.py
+
+# Each call of random collectives live and replayed, under three MPIs.
+test-collectives: build
+	$(PYTHON) tests/collectives_live.py $(if $(filter all,$(TURN)),--points 400)
 
 test-record: build
 	$(PYTHON) tests/record.py

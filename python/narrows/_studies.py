@@ -105,7 +105,7 @@ def replay(
     ppn: ranks per node (1, or as many as are needed).
     mapping: which nodes each trace runs on: "linear", "switch", "node", "random:SEED" or a file.
     compute_scale: factor of computing time: 0.5, or "0.5@0-31" for some nodes; several as a list.
-    collectives: "openmpi", "mpich" or a file of rules (the machine's).
+    collectives: "openmpi", "mpich", "mpich3" or a file of rules (the machine's).
     period: applications, queues and links are looked at this often, such as "1us"; they become tables.
     timeline: a file for https://ui.perfetto.dev: operations, messages and NICs (docs/timeline.md). timeline_from,
     timeline_to: of this part of simulated time, such as "20us"; timeline_limit: slices at most (1,000,000).

@@ -145,6 +145,12 @@ pub enum Which {
 }
 
 impl Which {
+    /// Whether vectors are combined.
+    pub const fn reduces(self) -> bool {
+        use Which::*;
+        matches!(self, Reduce | Allreduce | ReduceScatterBlock | ReduceScatter | Scan | Exscan)
+    }
+
     /// Whether one rank is special.
     pub const fn has_root(self) -> bool {
         use Which::*;

@@ -56,11 +56,14 @@ impl Recorder {
             None => {
                 let (send, receive) = self.sizes(call, which, communicator, root);
                 let whole = collective_record(which, communicator.number, root, send, receive);
+                // The datatype of all that reduce is argument 3.
+                let element = if which.reduces() { self.size_of(call.handle(3), call.fortran) } else { 0 };
                 if kind == Kinds::Blocking {
+                    self.elements(element);
                     self.put(Record { enter: record.enter, length: record.length, ..whole });
                     return;
                 }
-                vec![Step::Collective(whole)]
+                vec![Step::Collective(whole, element)]
             }
         };
         self.take_steps(call, record, kind, at, steps);
@@ -76,7 +79,8 @@ impl Recorder {
             Kinds::Returning => self.begin_all(call.handle_at(call.words[at + 1], 0), &steps, record),
             Kinds::Blocking => {
                 for part in steps.chunk_by(|a, b| matches!((a, b), (Step::Message(_), Step::Message(_)))) {
-                    if let &[Step::Collective(whole)] = part {
+                    if let &[Step::Collective(whole, element)] = part {
+                        self.elements(element);
                         self.put(Record { enter: record.enter, length: record.length, ..whole });
                     } else {
                         let count = part.len() as u32;
@@ -103,12 +107,21 @@ impl Recorder {
                     let kind = if receive { Kind::Ireceive } else { Kind::Isend };
                     self.put(Record { kind: kind as u8, bytes, peer, tag, communicator, request, ..record });
                 }
-                Step::Collective(whole) => {
+                Step::Collective(whole, element) => {
+                    self.elements(element);
                     self.output.put(&Record { kind: Kind::Root as u8, request: whole.request, ..Record::default() });
                     let (enter, length) = (record.enter, record.length);
                     self.put(Record { kind: Kind::Icollective as u8, request, enter, length, ..whole });
                 }
             }
+        }
+    }
+
+    /// What comes next combines vectors with elements of so many bytes; 0: none.
+    fn elements(&mut self, bytes: u64) {
+        if bytes != 0 && bytes != self.element {
+            self.element = bytes;
+            self.output.put(&Record { kind: Kind::Element as u8, bytes, ..Record::default() });
         }
     }
 
@@ -144,6 +157,8 @@ impl Recorder {
                 }
             };
             let whole = collective_record(which, within.number, 0, send, receive);
+            // Reduced are an int or words of 32 bits.
+            self.elements(if which.reduces() { 4 } else { 0 });
             self.put(Record { enter: record.enter, length: record.length, ..whole });
         };
         if how == Maker::Split {
@@ -178,7 +193,11 @@ impl Recorder {
         let message = |receive: bool, peer: usize, bytes: u64| {
             Step::Message(Template { receive, bytes, peer: peer as i32, tag: GROUPS_TAG, communicator: number })
         };
-        let local = |which: Which, send: u64, receive: u64| Step::Collective(collective_record(which, own, 0, send, receive));
+        // A barrier is the reduction of an int.
+        let element = if which.reduces() { self.size_of(call.handle(3), fortran) } else { 4 };
+        let local = |which: Which, send: u64, receive: u64| {
+            Step::Collective(collective_record(which, own, 0, send, receive), if which.reduces() { element } else { 0 })
+        };
         let at_leader = |bytes: u64| if is_leader { bytes } else { 0 };
         let mut plain = |count: usize, datatype: usize| call.count(count) * self.size_of(call.handle(datatype), fortran);
         let mut steps = Vec::new();

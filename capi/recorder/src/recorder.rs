@@ -47,6 +47,8 @@ pub struct Recorder {
     last_communicator: (u64, Communicator),
     requests: u32,
     ranks: u32,
+    /// Bytes of an element, as said last.
+    pub element: u64,
     /// Something was looked up for the first time: that took longer than a call.
     pub slow: bool,
 }
@@ -72,6 +74,7 @@ impl Recorder {
             last_communicator: (NO_HANDLE, Communicator { number: 0, size: 0, position: 0, own: None }),
             requests: 0,
             ranks,
+            element: 0,
             slow: true,
         }
     }

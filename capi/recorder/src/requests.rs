@@ -54,8 +54,8 @@ pub struct Template {
 pub enum Step {
     /// A message with a known peer.
     Message(Template),
-    /// A collective, as in the record of a call.
-    Collective(narrows_record::Record),
+    /// A collective, as in the record of a call, and bytes of one element where vectors are combined.
+    Collective(narrows_record::Record, u64),
 }
 
 /// What a persistent handle starts.

@@ -84,15 +84,17 @@ fn communication(recording: &mut Recording, rank: u32) -> Vec<Kind> {
     let mut after = Vec::new();
     let mut list = Vec::new();
     while let Some(operation) = recording.program.next(rank, &mut after).unwrap() {
-        if !matches!(operation.kind, Kind::Compute { .. }) {
-            list.push(operation.kind);
+        match operation.kind {
+            Kind::Compute { .. } => {}
+            Kind::Collective(call) => list.push(Kind::Collective(CollectiveCall { element: Bytes(0), ..call })),
+            kind => list.push(kind),
         }
     }
     list
 }
 
 fn call(operation: Collective, communicator: u32, root: u32, send: u64, receive: u64) -> Kind {
-    Kind::Collective(CollectiveCall { operation, communicator, root, send: Bytes(send), receive: Bytes(receive) })
+    Kind::Collective(CollectiveCall { operation, communicator, root, send: Bytes(send), receive: Bytes(receive), element: Bytes(0) })
 }
 
 fn send(to: u32, bytes: u64, tag: u32) -> Kind {

@@ -75,7 +75,7 @@ pub struct ReplayArgs {
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: u32,
     /// Which algorithms collectives use: Open MPI's or MPICH's decisions, or a file of rules [default: the machine's]
-    #[arg(long, value_name = "openmpi|mpich|FILE")]
+    #[arg(long, value_name = "openmpi|mpich|mpich3|FILE")]
     collectives: Option<String>,
     /// Writes summary.json, the resolved machine, tables, pictures and a page into this folder
     #[arg(long, value_name = "DIR")]

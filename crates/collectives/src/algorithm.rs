@@ -23,8 +23,10 @@ pub enum Operation {
     Barrier,
     /// MPI_Alltoall(v).
     Alltoall,
-    /// MPI_Reduce_scatter(_block).
+    /// MPI_Reduce_scatter.
     ReduceScatter,
+    /// MPI_Reduce_scatter_block.
+    ReduceScatterBlock,
     /// MPI_Scan.
     Scan,
 }
@@ -41,10 +43,20 @@ pub enum Algorithm {
     Chain,
     /// A heap: rank i has the children 2i+1 and 2i+2.
     Binary,
+    /// Two children each, level by level: those of rank i in a level of n ranks are i + n and i + 2n.
+    BinaryLevels,
     /// Rank i has the children i + 2^k for all 2^k below its lowest set bit.
     Binomial,
+    /// Rank i has the children i + 2^k for all 2^k above its highest set bit.
+    BinomialDoubling,
+    /// The digits of a rank to the base k in place of its bits.
+    Knomial,
+    /// Gather: the root asks one rank after the other for its block.
+    LinearSync,
     /// Broadcast: binomial scatter, then a ring.
     ScatterAllgather,
+    /// Broadcast: binomial scatter, then recursive doubling.
+    ScatterDoubling,
     /// Broadcast: to one rank of every other group of a dragonfly, then inside the groups (group first).
     Glf,
     /// Broadcast: to the routers of the own group, then over all global links at once (router first).
@@ -58,12 +70,22 @@ pub enum Algorithm {
     RecursiveHalving,
     /// Neighbour to neighbour.
     Ring,
-    /// Recursive halving, then recursive doubling.
+    /// Allgather: pairs of neighbours, to the one and the other side in turn.
+    NeighbourExchange,
+    /// Recursive halving, then recursive doubling or a gather. Of ranks beyond a power of two one half folds in all
+    /// that it has.
     Rabenseifner,
+    /// The same; pairs of ranks beyond a power of two fold in a half of the vector each.
+    RabenseifnerHalves,
+    /// Reduce-scatter: exchanges with the rank whose number differs in one bit, the lowest first, of half the rest
+    /// each.
+    Butterfly,
     /// In round k with the rank 2^k away, all blocks that have to go there together.
     Bruck,
     /// In round k to the rank k further on, from the rank k before.
     Pairwise,
+    /// In round k with the rank whose number differs in the bits of k, where there is a power of two of ranks.
+    PairwiseExclusiveOr,
     /// Barrier: in round k to the rank 2^k further on.
     Dissemination,
     /// A binomial reduce to rank 0, then a binomial broadcast or scatter.
@@ -78,21 +100,30 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// All.
-    pub const ALL: [Algorithm; 18] = [
+    pub const ALL: [Algorithm; 27] = [
         Algorithm::Linear,
         Algorithm::Chain,
         Algorithm::Binary,
+        Algorithm::BinaryLevels,
         Algorithm::Binomial,
+        Algorithm::BinomialDoubling,
+        Algorithm::Knomial,
+        Algorithm::LinearSync,
         Algorithm::ScatterAllgather,
+        Algorithm::ScatterDoubling,
         Algorithm::Glf,
         Algorithm::Llf,
         Algorithm::Hardware,
         Algorithm::RecursiveDoubling,
         Algorithm::RecursiveHalving,
         Algorithm::Ring,
+        Algorithm::NeighbourExchange,
         Algorithm::Rabenseifner,
+        Algorithm::RabenseifnerHalves,
+        Algorithm::Butterfly,
         Algorithm::Bruck,
         Algorithm::Pairwise,
+        Algorithm::PairwiseExclusiveOr,
         Algorithm::Dissemination,
         Algorithm::ReduceThenRoot,
         Algorithm::Hierarchical,
@@ -105,17 +136,26 @@ impl Algorithm {
             Algorithm::Linear => "linear",
             Algorithm::Chain => "chain",
             Algorithm::Binary => "binary",
+            Algorithm::BinaryLevels => "binary-levels",
             Algorithm::Binomial => "binomial",
+            Algorithm::BinomialDoubling => "binomial-doubling",
+            Algorithm::Knomial => "k-nomial",
+            Algorithm::LinearSync => "linear-sync",
             Algorithm::ScatterAllgather => "scatter-allgather",
+            Algorithm::ScatterDoubling => "scatter-doubling",
             Algorithm::Glf => "glf",
             Algorithm::Llf => "llf",
             Algorithm::Hardware => "hardware",
             Algorithm::RecursiveDoubling => "recursive-doubling",
             Algorithm::RecursiveHalving => "recursive-halving",
             Algorithm::Ring => "ring",
+            Algorithm::NeighbourExchange => "neighbour-exchange",
             Algorithm::Rabenseifner => "rabenseifner",
+            Algorithm::RabenseifnerHalves => "rabenseifner-halves",
+            Algorithm::Butterfly => "butterfly",
             Algorithm::Bruck => "bruck",
             Algorithm::Pairwise => "pairwise",
+            Algorithm::PairwiseExclusiveOr => "pairwise-exclusive-or",
             Algorithm::Dissemination => "dissemination",
             Algorithm::ReduceThenRoot => "reduce-then-root",
             Algorithm::Hierarchical => "hierarchical",
@@ -125,8 +165,8 @@ impl Algorithm {
 
     /// Every rank has a parent and children.
     pub(crate) fn is_tree(self) -> bool {
-        use Algorithm::{Binary, Binomial, Chain, Glf, Hardware, Linear, Llf};
-        matches!(self, Linear | Chain | Binary | Binomial | Glf | Llf | Hardware)
+        use Algorithm::{Binary, BinaryLevels, Binomial, BinomialDoubling, Chain, Glf, Hardware, Knomial, Linear, Llf};
+        matches!(self, Linear | Chain | Binary | BinaryLevels | Binomial | BinomialDoubling | Knomial | Glf | Llf | Hardware)
     }
 
     /// Of this operation done over a tree alone.
@@ -139,16 +179,33 @@ impl Algorithm {
     pub fn does(self, operation: Operation) -> bool {
         use Algorithm::*;
         match operation {
-            Operation::Broadcast => matches!(self, Linear | Chain | Binary | Binomial | ScatterAllgather | Glf | Llf | Hardware),
-            Operation::Reduce => matches!(self, Linear | Chain | Binary | Binomial),
-            Operation::Allreduce => {
-                matches!(self, RecursiveDoubling | Ring | Rabenseifner | ReduceThenRoot | Hierarchical | ExanetAccelerator)
+            Operation::Broadcast => self.is_tree() || matches!(self, ScatterAllgather | ScatterDoubling),
+            Operation::Reduce => {
+                let is_tree = self.is_tree() && !matches!(self, Glf | Llf | Hardware);
+                is_tree || matches!(self, Rabenseifner | RabenseifnerHalves)
             }
-            Operation::Gather | Operation::Scatter => matches!(self, Linear | Binomial),
-            Operation::Allgather => matches!(self, Linear | Ring | Bruck | RecursiveDoubling),
-            Operation::Barrier => matches!(self, Dissemination | RecursiveDoubling | ReduceThenRoot),
-            Operation::Alltoall => matches!(self, Linear | Pairwise | Bruck),
-            Operation::ReduceScatter => matches!(self, RecursiveHalving | Pairwise | Ring | ReduceThenRoot),
+            Operation::Allreduce => {
+                matches!(
+                    self,
+                    RecursiveDoubling
+                        | Ring
+                        | Rabenseifner
+                        | RabenseifnerHalves
+                        | Linear
+                        | ReduceThenRoot
+                        | Hierarchical
+                        | ExanetAccelerator
+                )
+            }
+            Operation::Gather => matches!(self, Linear | LinearSync | Binomial),
+            Operation::Scatter => matches!(self, Linear | Binomial),
+            Operation::Allgather => matches!(self, Linear | Ring | NeighbourExchange | Bruck | RecursiveDoubling),
+            Operation::Barrier => matches!(self, Dissemination | RecursiveDoubling | Linear | ReduceThenRoot),
+            Operation::Alltoall => matches!(self, Linear | Pairwise | PairwiseExclusiveOr | Bruck),
+            Operation::ReduceScatter => matches!(self, RecursiveHalving | Pairwise | Ring | Butterfly | ReduceThenRoot),
+            Operation::ReduceScatterBlock => {
+                matches!(self, RecursiveDoubling | RecursiveHalving | Pairwise | Ring | Butterfly | ReduceThenRoot)
+            }
             Operation::Scan => matches!(self, Linear | RecursiveDoubling),
         }
     }
@@ -172,7 +229,7 @@ const MAX_RANKS: u32 = 1 << 30;
 
 impl Operation {
     /// All.
-    pub const ALL: [Operation; 10] = [
+    pub const ALL: [Operation; 11] = [
         Operation::Broadcast,
         Operation::Reduce,
         Operation::Allreduce,
@@ -182,12 +239,19 @@ impl Operation {
         Operation::Barrier,
         Operation::Alltoall,
         Operation::ReduceScatter,
+        Operation::ReduceScatterBlock,
         Operation::Scan,
     ];
 
     /// Whether one rank is special.
     pub fn has_root(self) -> bool {
         matches!(self, Operation::Broadcast | Operation::Reduce | Operation::Gather | Operation::Scatter)
+    }
+
+    /// Whether each rank has a block of the same length, which is what sizes of the operation are.
+    pub fn has_blocks(self) -> bool {
+        use Operation::{Allgather, Alltoall, Gather, ReduceScatterBlock, Scatter};
+        matches!(self, Gather | Scatter | Allgather | Alltoall | ReduceScatterBlock)
     }
 
     /// Its name in machine files.
@@ -202,6 +266,7 @@ impl Operation {
             Operation::Barrier => "barrier",
             Operation::Alltoall => "alltoall",
             Operation::ReduceScatter => "reduce-scatter",
+            Operation::ReduceScatterBlock => "reduce-scatter-block",
             Operation::Scan => "scan",
         }
     }

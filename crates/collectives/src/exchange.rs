@@ -9,7 +9,7 @@ pub(crate) struct Fold {
     /// The greatest power of two that is not above the number of ranks ...
     power: u32,
     /// ... and what is left.
-    extra: u32,
+    pub(crate) extra: u32,
 }
 
 impl Fold {
@@ -18,22 +18,26 @@ impl Fold {
         Fold { power, extra: ranks - power }
     }
 
+    pub(crate) fn power(self) -> u32 {
+        self.power
+    }
+
     /// Rounds of a bit each.
-    fn bits(self) -> u32 {
+    pub(crate) fn bits(self) -> u32 {
         self.power.trailing_zeros()
     }
 
     /// 1 if there are pairs.
-    fn pairs(self) -> u32 {
+    pub(crate) fn pairs(self) -> u32 {
         self.extra.min(1)
     }
 
     /// The number of a rank among those that take part.
-    fn number(self, rank: u32) -> Option<u32> {
+    pub(crate) fn number(self, rank: u32) -> Option<u32> {
         if rank >= 2 * self.extra { Some(rank - self.extra) } else { (rank % 2 == 1).then_some(rank / 2) }
     }
 
-    fn rank(self, number: u32) -> u32 {
+    pub(crate) fn rank(self, number: u32) -> u32 {
         if number < self.extra { 2 * number + 1 } else { number + self.extra }
     }
 
@@ -43,13 +47,13 @@ impl Fold {
     }
 
     /// The blocks of the numbers in `low..low + width`.
-    fn blocks(self, area: Area, low: u32, width: u32) -> Piece {
+    pub(crate) fn blocks(self, area: Area, low: u32, width: u32) -> Piece {
         let first = self.first_block(low);
         Piece::run(area, first, self.first_block(low + width) - first)
     }
 }
 
-fn log2_up(ranks: u32) -> u32 {
+pub(crate) fn log2_up(ranks: u32) -> u32 {
     ranks.next_power_of_two().trailing_zeros()
 }
 
@@ -58,36 +62,53 @@ impl Schedule {
         use Algorithm::*;
         let (ranks, fold) = (self.ranks, self.fold);
         match (self.operation, self.algorithm) {
-            (Operation::Broadcast, _) => self.rooted_rounds(Operation::Scatter, rank) + ranks - 1,
-            (_, ReduceThenRoot) => self.rooted_rounds(Operation::Reduce, rank) + self.rooted_rounds(self.second(), rank),
+            (Operation::Broadcast, _) => self.pieces_rounds(rank),
+            (Operation::Gather, _) => {
+                if rank == self.root {
+                    ranks
+                } else {
+                    3
+                }
+            }
+            (Operation::Barrier, RecursiveDoubling) => self.barrier_doubling_rounds(rank),
+            (Operation::Barrier, Linear) => 2,
+            (Operation::Allreduce, Linear) | (_, ReduceThenRoot) => {
+                self.rooted_rounds(Operation::Reduce, rank) + self.rooted_rounds(self.second(), rank)
+            }
             (Operation::Allreduce, Ring) => 2 * (ranks - 1),
-            (Operation::Allreduce, Rabenseifner) => 2 * fold.bits() + 2 * fold.pairs(),
+            (Operation::Allreduce | Operation::Reduce, Rabenseifner | RabenseifnerHalves) => self.rabenseifner_rounds(),
             (Operation::Allreduce, Hierarchical) => 2 * (self.group - 1) + 2 * (ranks / self.group - 1),
             (Operation::Allgather, RecursiveDoubling) => log2_up(ranks),
             (Operation::Scan, RecursiveDoubling) => log2_up(ranks),
+            (Operation::ReduceScatterBlock, RecursiveDoubling) => self.reduce_scatter_doubling_rounds(),
+            (_, Butterfly) => self.butterfly_rounds(),
+            (_, NeighbourExchange) if ranks.is_multiple_of(2) => ranks / 2,
+            (_, NeighbourExchange) => ranks - 1,
             (Operation::Scan, _) => 2,
             (_, RecursiveDoubling | RecursiveHalving | ExanetAccelerator) => fold.bits() + 2 * fold.pairs(),
-            (Operation::Allgather | Operation::ReduceScatter, Ring) | (_, Pairwise) => ranks - 1,
+            (Operation::Allgather | Operation::ReduceScatter | Operation::ReduceScatterBlock, Ring)
+            | (_, Pairwise | PairwiseExclusiveOr) => ranks - 1,
             (Operation::Allgather, Bruck) | (_, Dissemination) => log2_up(ranks),
             (Operation::Alltoall, Bruck) => log2_up(ranks) + 1,
-            (Operation::Alltoall, _) => (ranks - 1).div_ceil(self.batch),
+            (Operation::Alltoall, _) => ranks.div_ceil(self.batch),
             _ => 1,
         }
     }
 
     /// What follows the reduction of [`Algorithm::ReduceThenRoot`].
     fn second(&self) -> Operation {
-        if self.operation == Operation::ReduceScatter { Operation::Scatter } else { Operation::Broadcast }
+        let scatters = matches!(self.operation, Operation::ReduceScatter | Operation::ReduceScatterBlock);
+        if scatters { Operation::Scatter } else { Operation::Broadcast }
     }
 
     pub(crate) fn exchange_round(&self, rank: u32, round: u32, actions: &mut Vec<Action>) {
         use Algorithm::*;
         match (self.operation, self.algorithm) {
-            (Operation::Broadcast, _) => match round.checked_sub(self.rooted_rounds(Operation::Scatter, rank)) {
-                None => self.rooted_round(Operation::Scatter, rank, round, actions),
-                Some(step) => self.ring(rank, rank, step, false, actions),
-            },
-            (_, ReduceThenRoot) => match round.checked_sub(self.rooted_rounds(Operation::Reduce, rank)) {
+            (Operation::Broadcast, _) => self.pieces_round(rank, round, actions),
+            (Operation::Gather, _) => self.gather_asked_for(rank, round, actions),
+            (Operation::Barrier, RecursiveDoubling) => self.barrier_doubling(rank, round, actions),
+            (Operation::Barrier, Linear) => self.barrier_linear(rank, round, actions),
+            (Operation::Allreduce, Linear) | (_, ReduceThenRoot) => match round.checked_sub(self.rooted_rounds(Operation::Reduce, rank)) {
                 None => self.rooted_round(Operation::Reduce, rank, round, actions),
                 Some(round) => self.rooted_round(self.second(), rank, round, actions),
             },
@@ -95,11 +116,12 @@ impl Schedule {
                 None => self.ring(rank, rank, round, true, actions),
                 Some(step) => self.ring(rank, rank + 1, step, false, actions),
             },
-            (Operation::Allreduce, Rabenseifner) => self.rabenseifner(rank, round, actions),
+            (Operation::Allreduce | Operation::Reduce, Rabenseifner | RabenseifnerHalves) => self.rabenseifner(rank, round, actions),
             (Operation::Allreduce, Hierarchical) => self.hierarchical(rank, round, actions),
-            (Operation::Allreduce | Operation::Barrier, RecursiveDoubling | ExanetAccelerator) => self.doubling(rank, round, actions),
+            (Operation::Allreduce, RecursiveDoubling | ExanetAccelerator) => self.doubling(rank, round, actions),
             (Operation::Allgather, Linear) => self.everybody(rank, actions),
-            (Operation::Allgather, Ring) => self.ring(rank, rank, round, false, actions),
+            (Operation::Allgather, NeighbourExchange) if self.ranks.is_multiple_of(2) => self.neighbour_exchange(rank, round, actions),
+            (Operation::Allgather, Ring | NeighbourExchange) => self.ring(rank, rank, round, false, actions),
             (Operation::Allgather, RecursiveDoubling) => {
                 let (partner, mine) = (rank ^ 1 << round, rank >> round << round);
                 let theirs = partner >> round << round;
@@ -118,12 +140,27 @@ impl Schedule {
                 actions.push(Action::Receive { from: self.down(rank, 1 << round), piece: self.all(Area::Input), combine: true });
             }
             (Operation::Alltoall, Bruck) => self.bruck_alltoall(rank, round, actions),
-            (Operation::Alltoall, Pairwise) => self.alltoall(rank, round, 1, actions),
-            (Operation::Alltoall, _) => self.alltoall(rank, round, self.batch, actions),
-            (Operation::ReduceScatter, RecursiveHalving) => self.halving(rank, round, actions),
+            (Operation::Alltoall, PairwiseExclusiveOr) if self.ranks.is_power_of_two() && self.ranks > 1 => {
+                self.keeps_own(rank, round, actions);
+                let partner = rank ^ (round + 1);
+                swap(partner, Piece::one(Area::Input, partner), Piece::one(Area::Output, partner), false, actions);
+            }
+            (Operation::Alltoall, Pairwise | PairwiseExclusiveOr) => {
+                self.keeps_own(rank, round, actions);
+                if self.ranks == 1 {
+                    return;
+                }
+                let (to, from) = (self.up(rank, round + 1), self.down(rank, round + 1));
+                actions.push(Action::Receive { from, piece: Piece::one(Area::Output, from), combine: false });
+                actions.push(Action::Send { to, piece: Piece::one(Area::Input, to) });
+            }
+            (Operation::Alltoall, _) => self.alltoall(rank, round, actions),
+            (_, RecursiveHalving) => self.halving(rank, round, actions),
             // After the last step the block that came last is the rank's own.
-            (Operation::ReduceScatter, Ring) => self.ring(rank, self.down(rank, 1), round, true, actions),
-            (Operation::ReduceScatter, _) => {
+            (Operation::ReduceScatter | Operation::ReduceScatterBlock, Ring) => self.ring(rank, self.down(rank, 1), round, true, actions),
+            (_, Butterfly) => self.butterfly(rank, round, actions),
+            (Operation::ReduceScatterBlock, RecursiveDoubling) => self.reduce_scatter_doubling(rank, round, actions),
+            (Operation::ReduceScatter | Operation::ReduceScatterBlock, _) => {
                 let to = self.up(rank, round + 1);
                 actions.push(Action::Send { to, piece: Piece::one(Area::Input, to) });
                 let from = self.down(rank, round + 1);
@@ -134,11 +171,11 @@ impl Schedule {
         }
     }
 
-    fn up(&self, rank: u32, by: u32) -> u32 {
+    pub(crate) fn up(&self, rank: u32, by: u32) -> u32 {
         (rank + by) % self.ranks
     }
 
-    fn down(&self, rank: u32, by: u32) -> u32 {
+    pub(crate) fn down(&self, rank: u32, by: u32) -> u32 {
         (rank + self.ranks - by % self.ranks) % self.ranks
     }
 
@@ -194,7 +231,7 @@ impl Schedule {
     }
 
     /// The last round of a [`Fold`] with pairs: the even rank gets `piece`, given its own number.
-    fn fold_out(&self, rank: u32, piece: impl Fn(u32) -> Piece, actions: &mut Vec<Action>) {
+    pub(crate) fn fold_out(&self, rank: u32, piece: impl Fn(u32) -> Piece, actions: &mut Vec<Action>) {
         if rank < 2 * self.fold.extra {
             actions.push(match rank % 2 {
                 0 => Action::Receive { from: rank + 1, piece: piece(rank), combine: false },
@@ -216,48 +253,6 @@ impl Schedule {
         }
     }
 
-    /// Halves of what is left go to the partner, the farthest first, until each has its own blocks.
-    fn halving(&self, rank: u32, round: u32, actions: &mut Vec<Action>) {
-        let fold = self.fold;
-        if self.fold_in(rank, round, actions) {
-            return;
-        }
-        let step = round - fold.pairs();
-        if step == fold.bits() {
-            self.fold_out(rank, |rank| Piece::one(Area::Input, rank), actions);
-        } else if let Some(number) = fold.number(rank) {
-            let half = fold.power >> (step + 1);
-            let blocks = |number: u32| fold.blocks(Area::Input, number & !(half - 1), half);
-            let partner = number ^ half;
-            swap(fold.rank(partner), blocks(partner), blocks(number), true, actions);
-        }
-    }
-
-    /// The nearest partner first, with which half of the vector is exchanged, then half of that; and back.
-    fn rabenseifner(&self, rank: u32, round: u32, actions: &mut Vec<Action>) {
-        let fold = self.fold;
-        if self.fold_in(rank, round, actions) {
-            return;
-        }
-        let (step, bits) = (round - fold.pairs(), fold.bits());
-        if step == 2 * bits {
-            self.fold_out(rank, |_| self.all(Area::Input), actions);
-        } else if let Some(number) = fold.number(rank) {
-            let (bit, gather) = if step < bits { (step, false) } else { (2 * bits - 1 - step, true) };
-            // What a number is responsible for after the steps of bits 0 to `bit`.
-            let blocks = |number: u32| {
-                let low = (0..=bit).filter(|bit| number >> bit & 1 == 1).map(|bit| fold.power >> (bit + 1)).sum();
-                fold.blocks(Area::Input, low, fold.power >> (bit + 1))
-            };
-            let partner = number ^ 1 << bit;
-            if gather {
-                swap(fold.rank(partner), blocks(number), blocks(partner), false, actions);
-            } else {
-                swap(fold.rank(partner), blocks(partner), blocks(number), true, actions);
-            }
-        }
-    }
-
     fn everybody(&self, rank: u32, actions: &mut Vec<Action>) {
         for hop in 1..self.ranks {
             let from = self.down(rank, hop);
@@ -266,17 +261,86 @@ impl Schedule {
         }
     }
 
-    /// `batch` exchanges with the ranks that follow.
-    fn alltoall(&self, rank: u32, round: u32, batch: u32, actions: &mut Vec<Action>) {
+    /// What a rank gives to itself.
+    fn keeps_own(&self, rank: u32, round: u32, actions: &mut Vec<Action>) {
         if round == 0 {
             let own = |area| Piece::one(area, rank);
             actions.push(Action::Local { from: own(Area::Input), to: own(Area::Output), combine: false });
         }
-        let first = 1 + round * batch.min(self.ranks);
-        for hop in first..first.saturating_add(batch).min(self.ranks) {
-            let (to, from) = (self.up(rank, hop), self.down(rank, hop));
+    }
+
+    /// Receives from the ranks that follow and sends to those before, a batch of hops (0 among them) at a time.
+    fn alltoall(&self, rank: u32, round: u32, actions: &mut Vec<Action>) {
+        self.keeps_own(rank, round, actions);
+        let first = round * self.batch.min(self.ranks);
+        let hops = first.max(1)..first.saturating_add(self.batch).min(self.ranks);
+        for hop in hops.clone() {
+            let from = self.up(rank, hop);
             actions.push(Action::Receive { from, piece: Piece::one(Area::Output, from), combine: false });
+        }
+        for hop in hops {
+            let to = self.down(rank, hop);
             actions.push(Action::Send { to, piece: Piece::one(Area::Input, to) });
+        }
+    }
+
+    /// Open MPI's gather of long blocks (coll/base, ompi_coll_base_gather_intra_linear_sync): each rank waits for an
+    /// empty message of the root, sends its block, and an empty message behind it, which the root takes at the end.
+    fn gather_asked_for(&self, rank: u32, round: u32, actions: &mut Vec<Action>) {
+        let nothing = Piece::run(Area::Input, 0, 0);
+        let block = |rank| Piece::one(Area::Input, rank);
+        let root = self.root;
+        let others = (0..self.ranks).filter(|other| *other != root);
+        if rank == root && round + 1 == self.ranks {
+            actions.extend(others.map(|from| Action::Receive { from, piece: nothing, combine: false }));
+        } else if rank == root {
+            let other = round + u32::from(round >= root);
+            actions.push(Action::Receive { from: other, piece: block(other), combine: false });
+            actions.push(Action::Send { to: other, piece: nothing });
+        } else {
+            actions.push(match round {
+                0 => Action::Receive { from: root, piece: nothing, combine: false },
+                1 => Action::Send { to: root, piece: block(rank) },
+                _ => Action::Send { to: root, piece: nothing },
+            });
+        }
+    }
+
+    /// All tell rank 0, which tells all.
+    fn barrier_linear(&self, rank: u32, round: u32, actions: &mut Vec<Action>) {
+        let piece = self.all(Area::Input);
+        let others = if rank == 0 { 1..self.ranks } else { 0..1 };
+        if (rank == 0) == (round == 0) {
+            actions.extend(others.map(|from| Action::Receive { from, piece, combine: true }));
+        } else {
+            actions.extend(others.map(|to| Action::Send { to, piece }));
+        }
+    }
+
+    /// Open MPI's barrier (coll/base, ompi_coll_base_barrier_intra_recursivedoubling): ranks beyond the power of two
+    /// tell the one as far below. The message that ends it for them is a synchronous one, which they acknowledge.
+    fn barrier_doubling(&self, rank: u32, round: u32, actions: &mut Vec<Action>) {
+        let (power, extra, piece) = (self.fold.power(), self.fold.extra, self.all(Area::Input));
+        let send = |to| Action::Send { to, piece };
+        let receive = |from| Action::Receive { from, piece, combine: true };
+        if let Some(below) = rank.checked_sub(power) {
+            return match round {
+                0 => actions.extend([receive(below), send(below)]),
+                _ => actions.push(send(below)),
+            };
+        }
+        let has_one_above = rank < extra;
+        match round.checked_sub(u32::from(has_one_above)) {
+            None => actions.push(receive(rank + power)),
+            Some(step) if step < self.fold.bits() => swap(rank ^ 1 << step, piece, piece, true, actions),
+            Some(_) => actions.extend([receive(rank + power), send(rank + power)]),
+        }
+    }
+
+    fn barrier_doubling_rounds(&self, rank: u32) -> u32 {
+        match rank {
+            rank if rank >= self.fold.power() => 2,
+            rank => self.fold.bits() + if rank < self.fold.extra { 2 } else { 0 },
         }
     }
 
@@ -337,7 +401,7 @@ impl Schedule {
     }
 }
 
-fn swap(partner: u32, send: Piece, receive: Piece, combine: bool, actions: &mut Vec<Action>) {
+pub(crate) fn swap(partner: u32, send: Piece, receive: Piece, combine: bool, actions: &mut Vec<Action>) {
     actions.push(Action::Receive { from: partner, piece: receive, combine });
     actions.push(Action::Send { to: partner, piece: send });
 }

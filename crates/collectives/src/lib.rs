@@ -13,6 +13,8 @@
 //! | `algorithm` | [`Operation`], [`Algorithm`], and which goes with which |
 //! | `tree` | binary, binomial, chain, flat: who is whose child |
 //! | `rooted` | over trees: broadcast, reduce, gather, scatter |
+//! | `halving` | vectors in halves of halves: Rabenseifner's algorithm, reduce-scatters |
+//! | `pieces` | a broadcast that scatters the message and gathers it everywhere |
 //! | `exchange` | between equals: recursive doubling and halving, ring, Bruck, pairwise, dissemination |
 //! | [`locality`] | trees that know where the ranks are (GLF, LLF, hardware) |
 //! | [`rules`] | which algorithm for which size: the tables of Open MPI and MPICH |
@@ -34,7 +36,9 @@
 
 mod algorithm;
 mod exchange;
+mod halving;
 pub mod locality;
+mod pieces;
 pub mod proof;
 mod rooted;
 pub mod rules;
@@ -137,10 +141,25 @@ pub enum Action {
 enum Lengths {
     /// All the same.
     Uniform(u64),
-    /// The first `remainder` blocks have a byte more than `each`.
-    Split { each: u64, remainder: u32 },
-    /// All but the last have `segment` bytes.
+    /// `each` elements of `unit` bytes; the first `remainder` blocks have one more.
+    Split { each: u64, remainder: u32, unit: u64 },
+    /// `segment` bytes, as far as there are any: the last ones have fewer, or none.
     Segments { segment: u64, total: u64 },
+    /// Elements of `unit` bytes in two parts, the first with half of them rounded down, each part in two parts again,
+    /// and so on.
+    Halves { elements: u64, unit: u64 },
+}
+
+/// How a rank serves its children in a tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Children {
+    /// All at once.
+    #[default]
+    Together,
+    /// One after the other: blocking sends or receives.
+    OneByOne,
+    /// Reductions: one after the other, the receive of the next one posted before the one before is waited for.
+    OneAhead,
 }
 
 /// One collective operation on a communicator. See the crate's page.
@@ -153,8 +172,9 @@ pub struct Schedule {
     /// Number of blocks of each area.
     blocks: u32,
     lengths: Lengths,
-    /// A rank sends to its children one after the other.
-    serial: bool,
+    children: Children,
+    /// Gather: blocks that belong to different ranks lie in different places.
+    apart: bool,
     /// All-to-all: so many exchanges at once.
     batch: u32,
     /// [`Algorithm::Hierarchical`]: ranks of a group; divides their number.
@@ -163,13 +183,15 @@ pub struct Schedule {
     fold: Fold,
     /// [`Algorithm::ExanetAccelerator`]: the node of each rank, and nodes of a board, for the NICs that do it.
     offloaded: Option<(Arc<[u32]>, u32)>,
+    /// What comes behind it.
+    next: Option<Arc<Schedule>>,
 }
 
 impl Schedule {
     /// `operation` by `algorithm` among `ranks` ranks. `bytes` is
     ///
     /// * of a broadcast, reduce, allreduce, scan: the length of the vector;
-    /// * of a gather, scatter, allgather, all-to-all: the length of one rank's block;
+    /// * of a gather, scatter, allgather, all-to-all, reduce-scatter-block: the length of one rank's block;
     /// * of a reduce-scatter: the length of the whole vector, cut into equal parts;
     /// * of a barrier: nothing.
     ///
@@ -181,19 +203,22 @@ impl Schedule {
         if root >= ranks {
             return Err(ScheduleError::Root { root, ranks });
         }
-        if matches!(operation, Operation::Gather | Operation::Scatter | Operation::Allgather | Operation::Alltoall) {
+        if operation.has_blocks() {
             bytes.checked_mul(u64::from(ranks)).map_err(|excess| ScheduleError::Size { ranks, bytes: bytes.0, excess })?;
         }
         let Bytes(bytes) = bytes;
-        let split = Lengths::Split { each: bytes / u64::from(ranks), remainder: (bytes % u64::from(ranks)) as u32 };
+        let fold = Fold::new(ranks);
         let (blocks, lengths) = match (operation, algorithm) {
             (Operation::Barrier, _) => (1, Lengths::Uniform(0)),
-            (Operation::Gather | Operation::Scatter | Operation::Allgather | Operation::Alltoall, _) => (ranks, Lengths::Uniform(bytes)),
-            (Operation::ReduceScatter, _) => (ranks, split),
-            (_, Algorithm::Ring | Algorithm::Rabenseifner | Algorithm::ScatterAllgather | Algorithm::Hierarchical) => (ranks, split),
+            _ if operation.has_blocks() => (ranks, Lengths::Uniform(bytes)),
+            (Operation::ReduceScatter, _) | (_, Algorithm::Ring | Algorithm::Hierarchical) => (ranks, split(bytes, ranks, 1)),
+            (_, Algorithm::Rabenseifner) => (fold.power(), split(bytes, fold.power(), 1)),
+            (_, Algorithm::RabenseifnerHalves) => (fold.power(), Lengths::Halves { elements: bytes, unit: 1 }),
+            (_, Algorithm::ScatterAllgather | Algorithm::ScatterDoubling) => {
+                (ranks, Lengths::Segments { segment: bytes.div_ceil(u64::from(ranks)), total: bytes })
+            }
             _ => (1, Lengths::Uniform(bytes)),
         };
-        let fold = Fold::new(ranks);
         let tree = Tree::of(algorithm, operation);
         Ok(Schedule {
             operation,
@@ -202,12 +227,14 @@ impl Schedule {
             root,
             blocks,
             lengths,
-            serial: false,
+            children: Children::Together,
+            apart: false,
             batch: u32::MAX,
             group: 1,
             tree,
             fold,
             offloaded: None,
+            next: None,
         })
     }
 
@@ -218,8 +245,21 @@ impl Schedule {
     #[must_use]
     pub fn total(mut self, Bytes(total): Bytes) -> Schedule {
         assert_eq!(self.blocks, self.ranks, "{:?} by {:?} has no block per rank", self.operation, self.algorithm);
-        let ranks = u64::from(self.ranks);
-        self.lengths = Lengths::Split { each: total / ranks, remainder: (total % ranks) as u32 };
+        self.lengths = split(total, self.ranks, 1);
+        self
+    }
+
+    /// Vectors are cut between elements of so many bytes; 0: anywhere.
+    #[must_use]
+    pub fn elements(mut self, Bytes(unit): Bytes) -> Schedule {
+        let total = self.before(self.blocks);
+        if unit > 0 && total.is_multiple_of(unit) {
+            match &mut self.lengths {
+                Lengths::Split { .. } => self.lengths = split(total, self.blocks, unit),
+                Lengths::Halves { .. } => self.lengths = Lengths::Halves { elements: total / unit, unit },
+                Lengths::Uniform(_) | Lengths::Segments { .. } => {}
+            }
+        }
         self
     }
 
@@ -239,10 +279,45 @@ impl Schedule {
         self
     }
 
-    /// Trees: a rank sends to one child after the other (blocking sends), not to all at once.
+    /// Trees: how a rank serves its children. The next one is received ahead where a vector goes in one piece.
     #[must_use]
-    pub fn serial(mut self, serial: bool) -> Schedule {
-        self.serial = serial;
+    pub fn children(mut self, children: Children) -> Schedule {
+        self.children = children;
+        self
+    }
+
+    /// Gather over a tree: a rank's own block stays where it is, and the root receives where blocks belong, as MPICH's
+    /// for long blocks (MPIR_Gather_intra_binomial, MPIR_CVAR_GATHER_VSMALL_MSG_SIZE).
+    #[must_use]
+    pub fn apart(mut self, apart: bool) -> Schedule {
+        self.apart = apart && self.operation == Operation::Gather;
+        self
+    }
+
+    /// Whether what is sent has to be copied together first.
+    pub fn sends_apart(&self, piece: Piece) -> bool {
+        self.apart && matches!(piece.blocks, Blocks::Run { count, .. } if count > 1)
+    }
+
+    /// Whether what comes to `rank` has to be copied to more than one place: blocks of the last ranks and of the first
+    /// ones, at the root.
+    pub fn receives_apart(&self, rank: u32, piece: Piece) -> bool {
+        self.apart && rank == self.root && matches!(piece.blocks, Blocks::Run { first, count } if first + count > self.blocks)
+    }
+
+    /// [`Algorithm::Knomial`]: the base, at least 2.
+    #[must_use]
+    pub fn base(mut self, base: u32) -> Schedule {
+        if let Tree::Knomial(of_tree) = &mut self.tree {
+            *of_tree = base.max(2);
+        }
+        self
+    }
+
+    /// Each rank goes on with its part of `next`, a schedule of as many ranks.
+    #[must_use]
+    pub fn then(mut self, next: Schedule) -> Schedule {
+        self.next = Some(Arc::new(next));
         self
     }
 
@@ -295,10 +370,16 @@ impl Schedule {
         self.offloaded.as_ref()
     }
 
-    /// Whether receives of `round` are posted before the ones of the round before are waited for: the reduce-scatter
-    /// part of Open MPI's ring (coll/base, ompi_coll_base_allreduce_intra_ring).
-    pub fn posts_ahead(&self, round: u32) -> bool {
-        self.algorithm == Algorithm::Ring && self.operation == Operation::Allreduce && round > 0 && round + 1 < self.ranks
+    /// Whether the receives that `rank` has in `round` are posted before the ones of the round before are waited for:
+    /// the reducing part of Open MPI's rings, and its reductions over trees (coll/base,
+    /// ompi_coll_base_allreduce_intra_ring, ompi_coll_base_reduce_generic).
+    pub fn posts_ahead(&self, rank: u32, round: u32) -> bool {
+        match (self.operation, self.algorithm) {
+            _ if round == 0 => false,
+            (Operation::Allreduce | Operation::ReduceScatter, Algorithm::Ring) => round + 1 < self.ranks,
+            (Operation::Reduce, _) => self.children == Children::OneAhead && self.receives_in_turn(rank) > round,
+            _ => false,
+        }
     }
 
     /// What it does.
@@ -333,12 +414,18 @@ impl Schedule {
             Blocks::Down { first, count } => self.run_bytes((first + self.blocks - (count - 1) % self.blocks) % self.blocks, count),
             Blocks::Bit { bit } => match self.lengths {
                 Lengths::Uniform(block) => u64::from(with_bit(self.blocks, bit)) * block,
-                Lengths::Split { each, remainder } => u64::from(with_bit(self.blocks, bit)) * each + u64::from(with_bit(remainder, bit)),
-                Lengths::Segments { .. } => {
+                Lengths::Split { each, remainder, unit } => {
+                    (u64::from(with_bit(self.blocks, bit)) * each + u64::from(with_bit(remainder, bit))) * unit
+                }
+                Lengths::Segments { .. } | Lengths::Halves { .. } => {
                     (0..self.blocks).filter(|index| index >> bit & 1 == 1).map(|index| self.run_bytes(index, 1)).sum()
                 }
             },
         })
+    }
+
+    fn block_is_empty(&self, block: u32) -> bool {
+        self.run_bytes(block, 1) == 0
     }
 
     fn all(&self, area: Area) -> Piece {
@@ -359,8 +446,18 @@ impl Schedule {
         let blocks = u64::from(index);
         match self.lengths {
             Lengths::Uniform(block) => blocks * block,
-            Lengths::Split { each, remainder } => blocks * each + u64::from(index.min(remainder)),
+            Lengths::Split { each, remainder, unit } => (blocks * each + u64::from(index.min(remainder))) * unit,
             Lengths::Segments { segment, total } => (blocks * segment).min(total),
+            Lengths::Halves { elements, unit } if index == self.blocks => elements * unit,
+            Lengths::Halves { elements, unit } => {
+                let (mut before, mut left, mut half) = (0, elements, self.blocks / 2);
+                while half > 0 {
+                    let first = left / 2;
+                    (before, left) = if index & half != 0 { (before + first, left - first) } else { (before, first) };
+                    half /= 2;
+                }
+                before * unit
+            }
         }
     }
 
@@ -370,10 +467,27 @@ impl Schedule {
             // What a rank gives to itself takes no message; the local steps of an all-to-all are still a round.
             return u32::from(matches!(self.operation, Operation::Alltoall | Operation::Scan));
         }
+        self.own_rounds(rank) + self.next.as_ref().map_or(0, |next| next.rounds(rank))
+    }
+
+    /// The schedule that has this round of `rank`, and its number there: what comes behind another one counts from 0
+    /// again, and has its own blocks.
+    pub fn part(&self, rank: u32, round: u32) -> (&Schedule, u32) {
+        match &self.next {
+            Some(next) => match round.checked_sub(self.own_rounds(rank)) {
+                Some(later) => next.part(rank, later),
+                None => (self, round),
+            },
+            None => (self, round),
+        }
+    }
+
+    fn own_rounds(&self, rank: u32) -> u32 {
         if self.algorithm.is_rooted(self.operation) { self.rooted_rounds(self.operation, rank) } else { self.exchange_rounds(rank) }
     }
 
-    /// Writes what `rank` does in `round` to `actions`, which is cleared first. Beyond the last round: nothing.
+    /// Writes what `rank` does in `round` to `actions`, which is cleared first. Beyond the last round: nothing. What
+    /// comes behind ([`Schedule::then`]) has to be asked itself: see [`Schedule::part`].
     pub fn round(&self, rank: u32, round: u32, actions: &mut Vec<Action>) {
         actions.clear();
         if round >= self.rounds(rank) {
@@ -384,7 +498,29 @@ impl Schedule {
         } else {
             self.exchange_round(rank, round, actions);
         }
+        if self.leaves_out_empty() {
+            actions.retain(|action| match *action {
+                Action::Send { piece, .. } | Action::Receive { piece, .. } => self.bytes(piece) > Bytes(0),
+                Action::Local { .. } => true,
+            });
+        }
     }
+
+    /// Parts without any elements are not sent: in the reduce-scatter by halving of both libraries, and in
+    /// MPI_Scatterv.
+    fn leaves_out_empty(&self) -> bool {
+        match self.algorithm {
+            Algorithm::RecursiveHalving => true,
+            Algorithm::Linear => self.operation == Operation::Scatter && matches!(self.lengths, Lengths::Split { .. }),
+            _ => false,
+        }
+    }
+}
+
+/// Blocks of elements of `unit` bytes, which differ by one of them.
+fn split(bytes: u64, blocks: u32, unit: u64) -> Lengths {
+    let (elements, blocks) = (bytes / unit, u64::from(blocks));
+    Lengths::Split { each: elements / blocks, remainder: (elements % blocks) as u32, unit }
 }
 
 /// How many numbers below `end` have this bit.

@@ -151,7 +151,12 @@ fn start(schedule: &Schedule, rank: u32) -> RankState {
     let (ranks, blocks) = (schedule.ranks(), schedule.blocks());
     let own = |block| Symbol::of(block, rank, ranks);
     let input: Cells = match schedule.operation() {
-        Operation::Broadcast | Operation::Scatter => (0..blocks).map(|block| (rank == schedule.root()).then(|| own(block))).collect(),
+        Operation::Broadcast | Operation::Scatter => {
+            // Blocks without any bytes need not travel.
+            let is_empty = |block| schedule.operation() == Operation::Broadcast && schedule.blocks() > 1 && schedule.block_is_empty(block);
+            let of = |block| Symbol::of(block, schedule.root(), ranks);
+            (0..blocks).map(|block| (rank == schedule.root() || is_empty(block)).then(|| of(block))).collect()
+        }
         Operation::Gather | Operation::Allgather => (0..blocks).map(|block| (rank == block).then(|| own(block))).collect(),
         _ => (0..blocks).map(|block| Some(own(block))).collect(),
     };
@@ -169,7 +174,7 @@ fn indices(piece: Piece, blocks: u32) -> Vec<usize> {
 
 fn read(state: &RankState, piece: Piece, schedule: &Schedule) -> Result<Cells, ProofError> {
     if let Blocks::Run { first, count } | Blocks::Down { first, count } = piece.blocks
-        && (first >= schedule.blocks() || count > schedule.blocks() || count == 0)
+        && (first >= schedule.blocks() || count > schedule.blocks())
     {
         return wrong(format!("{piece:?} of {} blocks", schedule.blocks()));
     }
@@ -231,7 +236,7 @@ fn compare(schedule: &Schedule, rank: u32, state: &RankState) -> Result<(), Proo
         Operation::Gather | Operation::Allgather => (Area::Input, (0..blocks).map(|block| (block, of(block, block))).collect()),
         Operation::Scatter => (Area::Input, vec![(rank, of(rank, root))]),
         Operation::Alltoall => (Area::Output, (0..blocks).map(|block| (block, of(rank, block))).collect()),
-        Operation::ReduceScatter => (Area::Input, vec![(rank, of_all(rank))]),
+        Operation::ReduceScatter | Operation::ReduceScatterBlock => (Area::Input, vec![(rank, of_all(rank))]),
         Operation::Scan => (Area::Output, (0..blocks).map(|block| (block, Some(Symbol::of_all(block, 0..rank + 1, ranks)))).collect()),
     };
     for (block, wanted) in wanted {

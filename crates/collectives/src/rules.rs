@@ -13,9 +13,13 @@
 //! * The operation; then `odd` if the rule is for numbers of ranks that are no power of two only; then `total` if its
 //!   sizes are those of all ranks together (else as in [`Schedule::new`]); then the number of ranks, `<N` or `*`.
 //! * Algorithms, each up to a size in bytes, the last one for all that is longer. Behind a `/`: the segments of a tree
-//!   in bytes, how many exchanges a linear all-to-all has open at once, or the ranks of a group (hierarchical).
+//!   in bytes, the base of a k-nomial one, how many exchanges a linear all-to-all has open at once, or the ranks of a
+//!   group (hierarchical). `blocking` before a tree: a rank serves one child after the other. `ahead` before that of a
+//!   reduction: it posts the receive from the next one before it waits for that from the one before. `apart` before
+//!   that of a gather: blocks are copied together and apart ([`Schedule::apart`]).
+//! * A line `sends: delivered` alone: see [`Rules::sends_until_delivered`].
 
-use crate::{Algorithm, Operation, Schedule, ScheduleError};
+use crate::{Algorithm, Children, Operation, Schedule, ScheduleError};
 use narrows_units::Bytes;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -24,14 +28,26 @@ use std::collections::BTreeMap;
 pub const OPEN_MPI: &str = include_str!("../rules/openmpi.txt");
 /// MPICH's; see the head of the file.
 pub const MPICH: &str = include_str!("../rules/mpich.txt");
+/// Those of MPICH 3; see the head of the file.
+pub const MPICH_3: &str = include_str!("../rules/mpich3.txt");
 
 /// How an operation is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The algorithm.
     pub algorithm: Algorithm,
-    /// What stands behind the `/`: segment, batch or group, 0 if nothing.
+    /// What stands behind the `/`: segment, base, batch or group, 0 if nothing.
     pub parameter: u64,
+    /// How trees serve their children.
+    pub children: Children,
+    /// See [`Schedule::apart`].
+    pub apart: bool,
+}
+
+impl From<Algorithm> for Choice {
+    fn from(algorithm: Algorithm) -> Choice {
+        Choice { algorithm, parameter: 0, children: Children::default(), apart: false }
+    }
 }
 
 impl Choice {
@@ -40,11 +56,14 @@ impl Choice {
     /// # Errors
     /// See [`ScheduleError`].
     pub fn schedule(self, operation: Operation, ranks: u32, root: u32, bytes: Bytes) -> Result<Schedule, ScheduleError> {
-        let schedule = Schedule::new(operation, self.algorithm, ranks, root, bytes)?;
+        let schedule = Schedule::new(operation, self.algorithm, ranks, root, bytes)?.children(self.children).apart(self.apart);
+        let parameter = u32::try_from(self.parameter);
         Ok(if self.algorithm == Algorithm::Hierarchical {
-            schedule.grouped(u32::try_from(self.parameter).unwrap_or(0))
+            schedule.grouped(parameter.unwrap_or(0))
+        } else if self.algorithm == Algorithm::Knomial && self.parameter > 0 {
+            schedule.base(parameter.unwrap_or(u32::MAX))
         } else if operation == Operation::Alltoall {
-            schedule.batched(u32::try_from(self.parameter).unwrap_or(u32::MAX))
+            schedule.batched(parameter.unwrap_or(u32::MAX))
         } else {
             schedule.segmented(Bytes(self.parameter))
         })
@@ -64,6 +83,7 @@ struct Rule {
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     rules: BTreeMap<Operation, Vec<Rule>>,
+    sends_until_delivered: bool,
 }
 
 /// What is wrong with a table.
@@ -101,6 +121,11 @@ impl Rules {
         self.rules.values().flatten().flat_map(|rule| &rule.choices).any(|(choice, _)| choice.algorithm == algorithm)
     }
 
+    /// A long send, of any kind, is over when its data are in the memory of the receiver; else when its buffer is free.
+    pub fn sends_until_delivered(&self) -> bool {
+        self.sends_until_delivered
+    }
+
     /// Reads a table.
     ///
     /// # Errors
@@ -109,7 +134,9 @@ impl Rules {
         let mut rules = Rules::default();
         for (index, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default().trim();
-            if !line.is_empty() {
+            if line == "sends: delivered" {
+                rules.sends_until_delivered = true;
+            } else if !line.is_empty() {
                 let (operation, rule) = parse_rule(line).map_err(|problem| RuleError { line: index + 1, problem })?;
                 rules.rules.entry(operation).or_default().push(rule);
             }
@@ -117,38 +144,96 @@ impl Rules {
         Ok(rules)
     }
 
-    /// How `operation` is done among `ranks`; `bytes` as in [`Schedule::new`]. Without a rule: the algorithm that comes
-    /// first in [`Algorithm::ALL`].
-    pub fn choose(&self, operation: Operation, ranks: u32, bytes: Bytes) -> Choice {
-        self.choose_among(|_| true, operation, ranks, bytes)
+    /// How `operation` is done among `ranks`; `bytes` as in [`Schedule::new`], with elements of `element` bytes (0: not
+    /// known). Without a rule: Bruck's algorithm for an allgather, recursive
+    /// doubling for an allreduce and a barrier, else what comes first in [`Algorithm::ALL`].
+    pub fn choose(&self, operation: Operation, ranks: u32, bytes: Bytes, element: Bytes) -> Choice {
+        self.choose_among(|_| true, operation, ranks, bytes, element)
     }
 
     /// The same, but for choices of `but`: as if they were not there.
-    pub fn choose_but(&self, but: Algorithm, operation: Operation, ranks: u32, bytes: Bytes) -> Choice {
-        self.choose_among(|algorithm| algorithm != but, operation, ranks, bytes)
+    pub fn choose_but(&self, but: Algorithm, operation: Operation, ranks: u32, bytes: Bytes, element: Bytes) -> Choice {
+        self.choose_among(|algorithm| algorithm != but, operation, ranks, bytes, element)
     }
 
-    fn choose_among(&self, wanted: impl Fn(Algorithm) -> bool, operation: Operation, ranks: u32, bytes: Bytes) -> Choice {
+    /// The schedule of what has been chosen. A reduce-scatter by a reduction to rank 0 is that reduction as the rules
+    /// have it, and then the scatter.
+    ///
+    /// # Errors
+    /// See [`ScheduleError`].
+    pub fn schedule(
+        &self,
+        choice: Choice,
+        operation: Operation,
+        (ranks, root): (u32, u32),
+        bytes: Bytes,
+        element: Bytes,
+    ) -> Result<Schedule, ScheduleError> {
+        let stage = |operation, bytes| {
+            let choice = self.choose(operation, ranks, bytes, element);
+            Ok::<_, ScheduleError>(choice.schedule(operation, ranks, 0, bytes)?.elements(element))
+        };
+        // An empty schedule of the operation would have nothing to say of one rank alone.
+        let (whole, scatter) = match (operation, choice.algorithm) {
+            _ if ranks == 1 => return choice.schedule(operation, ranks, root, bytes),
+            (Operation::ReduceScatterBlock, Algorithm::ReduceThenRoot) => {
+                let whole = bytes.checked_mul(u64::from(ranks)).map_err(|excess| ScheduleError::Size { ranks, bytes: bytes.0, excess })?;
+                (whole, stage(Operation::Scatter, bytes)?)
+            }
+            // Its scatter is MPI_Scatterv, of parts that may differ.
+            (Operation::ReduceScatter, Algorithm::ReduceThenRoot) => {
+                let linear = Choice { children: choice.children, ..Choice::from(Algorithm::Linear) };
+                (bytes, linear.schedule(Operation::Scatter, ranks, 0, Bytes(0))?.total(bytes).elements(element))
+            }
+            (Operation::Allreduce, Algorithm::Linear) => {
+                let reduce = choice.schedule(Operation::Reduce, ranks, 0, bytes)?;
+                return Ok(reduce.then(Schedule::new(Operation::Broadcast, Algorithm::Linear, ranks, 0, bytes)?));
+            }
+            _ => return Ok(choice.schedule(operation, ranks, root, bytes)?.elements(element)),
+        };
+        Ok(stage(Operation::Reduce, whole)?.then(scatter))
+    }
+
+    fn choose_among(&self, wanted: impl Fn(Algorithm) -> bool, operation: Operation, ranks: u32, bytes: Bytes, element: Bytes) -> Choice {
         let Bytes(bytes) = bytes;
         let rules = self.rules.get(&operation).map_or(&[][..], Vec::as_slice);
-        let possible = |choice: &Choice| wanted(choice.algorithm) && choice.algorithm.check(operation, ranks).is_ok();
+        let mut needs_power = false;
         for rule in rules.iter().filter(|rule| ranks < rule.ranks && !(rule.odd && ranks.is_power_of_two())) {
             let size = if rule.total { bytes.saturating_mul(u64::from(ranks)) } else { bytes };
-            if let Some((choice, _)) = rule.choices.iter().find(|(_, below)| size < *below)
-                && possible(choice)
-            {
-                // Both libraries cut a vector at elements, and do this with one that has fewer elements than there are
-                // ranks.
-                let short = operation == Operation::Allreduce
-                    && matches!(choice.algorithm, Algorithm::Ring | Algorithm::Rabenseifner | Algorithm::Hierarchical)
-                    && bytes < u64::from(ranks);
-                return if short { Choice { algorithm: Algorithm::RecursiveDoubling, parameter: 0 } } else { *choice };
+            let chosen = rule.choices.iter().find(|(_, below)| size < *below);
+            // Where an algorithm needs a power of two, only a rule for other numbers says what is done without.
+            if let Some((choice, _)) = chosen.filter(|(choice, _)| wanted(choice.algorithm) && (rule.odd || !needs_power)) {
+                if choice.algorithm.check(operation, ranks).is_ok() {
+                    return short_of_elements(*choice, operation, ranks, bytes / element.0.max(1)).unwrap_or(*choice);
+                }
+                needs_power = true;
             }
         }
         // Recursive doubling of a number of ranks that is no power of two: both libraries take Bruck's algorithm then.
-        let all = [Algorithm::Bruck].into_iter().filter(|_| operation == Operation::Allgather).chain(Algorithm::ALL);
-        let algorithm = all.into_iter().find(|algorithm| algorithm.check(operation, ranks).is_ok()).unwrap_or(Algorithm::Linear);
-        Choice { algorithm, parameter: 0 }
+        let usual = match operation {
+            Operation::Allgather => Some(Algorithm::Bruck),
+            Operation::Allreduce | Operation::Barrier => Some(Algorithm::RecursiveDoubling),
+            _ => None,
+        };
+        let algorithm = usual.into_iter().chain(Algorithm::ALL).find(|algorithm| algorithm.check(operation, ranks).is_ok());
+        let algorithm = algorithm.unwrap_or(Algorithm::Linear);
+        Choice::from(algorithm)
+    }
+}
+
+/// What the libraries do with a vector of fewer elements than there are parts: they cut it between elements.
+fn short_of_elements(choice: Choice, operation: Operation, ranks: u32, elements: u64) -> Option<Choice> {
+    let power = 1 << ranks.ilog2();
+    let blocking = |algorithm| Choice { children: Children::OneByOne, ..Choice::from(algorithm) };
+    match (operation, choice.algorithm) {
+        (Operation::Allreduce, Algorithm::Ring | Algorithm::Hierarchical) if elements < u64::from(ranks) => {
+            Some(Algorithm::RecursiveDoubling.into())
+        }
+        // MPICH's rules count<pow2, and Open MPI's ompi_coll_base_*_redscat_*.
+        (Operation::Allreduce, Algorithm::Rabenseifner) if elements < power => Some(Algorithm::RecursiveDoubling.into()),
+        (Operation::Reduce, Algorithm::Rabenseifner) if elements < power => Some(blocking(Algorithm::Binomial)),
+        (Operation::Allreduce | Operation::Reduce, Algorithm::RabenseifnerHalves) if elements < power => Some(blocking(Algorithm::Linear)),
+        _ => None,
     }
 }
 
@@ -191,6 +276,16 @@ fn parse_choices(operation: Operation, text: &str) -> Result<Vec<(Choice, u64)>,
             None if index + 1 == parts.len() => (*part, u64::MAX),
             None => return Err(wrong(part, format!("a size, as in {part} <1024: only the last algorithm has none"))),
         };
+        let (mut algorithm, mut children, mut apart) = (algorithm, Children::Together, false);
+        while let Some((word, rest)) = algorithm.split_once(' ') {
+            match word {
+                "blocking" => children = Children::OneByOne,
+                "ahead" => children = Children::OneAhead,
+                "apart" => apart = true,
+                _ => break,
+            }
+            algorithm = rest.trim_start();
+        }
         let (name, parameter) = match algorithm.split_once('/') {
             Some((name, number)) => (name, number.parse().map_err(|_| wrong(algorithm, "a number behind /"))?),
             None => (algorithm, 0),
@@ -199,7 +294,7 @@ fn parse_choices(operation: Operation, text: &str) -> Result<Vec<(Choice, u64)>,
         if !algorithm.does(operation) {
             return Err(ScheduleError::Algorithm { operation, algorithm }.into());
         }
-        choices.push((Choice { algorithm, parameter }, below));
+        choices.push((Choice { algorithm, parameter, children, apart }, below));
     }
     if choices.last().is_none_or(|(_, below)| *below != u64::MAX) {
         return Err(RuleProblem::Missing("a last algorithm without a size, for all longer messages"));
@@ -212,47 +307,74 @@ mod tests {
     use super::*;
 
     fn name(rules: &Rules, operation: Operation, ranks: u32, bytes: u64) -> &'static str {
-        rules.choose(operation, ranks, Bytes(bytes)).algorithm.name()
+        rules.choose(operation, ranks, Bytes(bytes), Bytes(0)).algorithm.name()
     }
 
     #[test]
     fn the_tables_are_complete_and_choose_what_is_possible() {
-        for table in [OPEN_MPI, MPICH] {
+        for table in [OPEN_MPI, MPICH, MPICH_3] {
             let rules = Rules::parse(table).unwrap();
             for operation in Operation::ALL {
                 assert!(rules.rules.contains_key(&operation), "{operation}");
                 for ranks in (1..200).chain([256, 511, 512, 1000, 4096, 32_768]) {
                     for bytes in (0..30).map(|shift| 1 << shift).chain([0]) {
-                        let choice = rules.choose(operation, ranks, Bytes(bytes));
-                        assert!(choice.schedule(operation, ranks, 0, Bytes(bytes)).is_ok(), "{operation} {ranks} {bytes}");
+                        let choice = rules.choose(operation, ranks, Bytes(bytes), Bytes(0));
+                        let schedule = rules.schedule(choice, operation, (ranks, 0), Bytes(bytes), Bytes(0));
+                        assert!(schedule.is_ok(), "{operation} {ranks} {bytes}");
                     }
                 }
             }
         }
     }
 
-    /// Values read off the sources by hand.
+    /// Values read off the sources by hand: operation, ranks, bytes, bytes of an element.
     #[test]
     fn chooses_as_the_libraries_do() {
+        use Operation::*;
         let open_mpi = Rules::parse(OPEN_MPI).unwrap();
-        assert_eq!(name(&open_mpi, Operation::Allreduce, 16, 8), "recursive-doubling", "fewer elements than ranks");
-        assert_eq!(name(&open_mpi, Operation::Allreduce, 16, 32), "ring");
-        assert_eq!(name(&open_mpi, Operation::Allreduce, 16, 64), "recursive-doubling");
-        assert_eq!(name(&open_mpi, Operation::Allreduce, 64, 1 << 20), "rabenseifner");
-        assert_eq!(name(&open_mpi, Operation::Allgather, 6, 8), "bruck", "recursive doubling needs a power of two");
         let mpich = Rules::parse(MPICH).unwrap();
-        assert_eq!(name(&mpich, Operation::Broadcast, 7, 1 << 20), "binomial");
-        assert_eq!(name(&mpich, Operation::Broadcast, 16, 12_288), "scatter-allgather");
-        assert_eq!(name(&mpich, Operation::Allgather, 16, 8), "recursive-doubling");
-        assert_eq!(name(&mpich, Operation::Allgather, 12, 8), "bruck");
-        assert_eq!(name(&mpich, Operation::Allgather, 12, 10_000), "ring");
-        assert_eq!(mpich.choose(Operation::Alltoall, 64, Bytes(1000)), Choice { algorithm: Algorithm::Linear, parameter: 32 });
+        for (rules, operation, ranks, bytes, element, algorithm) in [
+            (&open_mpi, Allreduce, 16, 8, 0, "recursive-doubling"),
+            (&open_mpi, Allreduce, 16, 32, 1, "ring"),
+            // 8 elements on 16 ranks are too few for a ring.
+            (&open_mpi, Allreduce, 16, 32, 4, "recursive-doubling"),
+            (&open_mpi, Allreduce, 16, 64, 0, "recursive-doubling"),
+            (&open_mpi, Allreduce, 64, 1 << 20, 8, "rabenseifner-halves"),
+            // 20 doubles on 64 ranks: linear there; on 40 ranks 32 are enough.
+            (&open_mpi, Allreduce, 40, 160, 8, "linear"),
+            (&open_mpi, Allreduce, 40, 256, 8, "rabenseifner-halves"),
+            (&open_mpi, Allgather, 6, 8, 0, "bruck"),
+            (&open_mpi, Allgather, 40, 2000, 0, "neighbour-exchange"),
+            (&open_mpi, Scatter, 16, 16_384, 0, "linear"),
+            (&open_mpi, ReduceScatter, 40, 4096, 8, "butterfly"),
+            (&open_mpi, ReduceScatterBlock, 10, 600_000, 8, "reduce-then-root"),
+            (&mpich, Broadcast, 7, 1 << 20, 0, "binomial"),
+            (&mpich, Broadcast, 16, 12_288, 0, "binomial"),
+            (&mpich, Broadcast, 16, 12_289, 0, "scatter-doubling"),
+            (&mpich, Broadcast, 12, 12_289, 0, "scatter-allgather"),
+            (&mpich, Broadcast, 16, 524_289, 0, "scatter-allgather"),
+            (&mpich, Allreduce, 4, 8, 8, "recursive-doubling"),
+            (&mpich, Allreduce, 4, 40, 8, "rabenseifner"),
+            (&mpich, Allreduce, 8, 40, 8, "recursive-doubling"),
+            (&mpich, Reduce, 8, 2049, 1, "rabenseifner"),
+            (&mpich, Allgather, 16, 8, 0, "recursive-doubling"),
+            (&mpich, Allgather, 12, 8, 0, "bruck"),
+            (&mpich, Allgather, 12, 10_000, 0, "ring"),
+        ] {
+            let choice = rules.choose(operation, ranks, Bytes(bytes), Bytes(element));
+            assert_eq!(choice.algorithm.name(), algorithm, "{operation} of {bytes} B, elements of {element} B, on {ranks} ranks");
+        }
+        let linear = Choice { parameter: 32, ..Algorithm::Linear.into() };
+        assert_eq!(mpich.choose(Alltoall, 64, Bytes(1000), Bytes(0)), linear);
+        assert_eq!(open_mpi.choose(Scatter, 15, Bytes(1 << 20), Bytes(0)).children, Children::OneByOne);
+        assert_eq!(open_mpi.choose(Reduce, 40, Bytes(8), Bytes(8)).children, Children::OneAhead);
     }
 
     #[test]
     fn earlier_rules_come_first() {
         let rules = Rules::parse(&format!("bcast *: chain/4096 <100000, binary\n{MPICH}")).unwrap();
-        assert_eq!(rules.choose(Operation::Broadcast, 64, Bytes(50_000)), Choice { algorithm: Algorithm::Chain, parameter: 4096 });
+        let chain = Choice { parameter: 4096, ..Algorithm::Chain.into() };
+        assert_eq!(rules.choose(Operation::Broadcast, 64, Bytes(50_000), Bytes(0)), chain);
         assert_eq!(name(&rules, Operation::Scan, 64, 1), "recursive-doubling");
     }
 

@@ -10,7 +10,11 @@ pub(crate) enum Tree {
     Flat,
     Chain,
     Binary,
+    BinaryLevels,
     Binomial,
+    BinomialDoubling,
+    /// The base.
+    Knomial(u32),
     Custom(Arc<CustomTree>),
 }
 
@@ -21,6 +25,9 @@ impl Tree {
             Algorithm::Linear if operation != Operation::Barrier => Tree::Flat,
             Algorithm::Chain => Tree::Chain,
             Algorithm::Binary => Tree::Binary,
+            Algorithm::BinaryLevels => Tree::BinaryLevels,
+            Algorithm::BinomialDoubling => Tree::BinomialDoubling,
+            Algorithm::Knomial => Tree::Knomial(4),
             _ => Tree::Binomial,
         }
     }
@@ -31,7 +38,17 @@ impl Tree {
             Tree::Flat => 0,
             Tree::Chain => v - 1,
             Tree::Binary => (v - 1) / 2,
+            // The level above has half as many ranks, the last of which is v less once or twice that.
+            Tree::BinaryLevels => {
+                let above = level(v) / 2;
+                if v - above < 2 * above - 1 { v - above } else { v - 2 * above }
+            }
             Tree::Binomial | Tree::Custom(_) => v & (v - 1),
+            Tree::BinomialDoubling => v ^ 1 << v.ilog2(),
+            Tree::Knomial(base) => {
+                let unit = lowest(v, *base);
+                v / (base * unit) * (base * unit)
+            }
         }
     }
 
@@ -47,6 +64,9 @@ impl Tree {
             }
             Tree::Chain => u32::from(v + 1 < ranks),
             Tree::Binary => (0..2).filter(|&child| u64::from(v) * 2 + 1 + child < u64::from(ranks)).count() as u32,
+            Tree::BinaryLevels => (1..=2).filter(|child| u64::from(v) + child * u64::from(level(v)) < u64::from(ranks)).count() as u32,
+            Tree::BinomialDoubling => (first_above(v)..32).take_while(|bit| u64::from(v) + (1 << bit) < u64::from(ranks)).count() as u32,
+            Tree::Knomial(base) => knomial_children(v, *base, ranks).count() as u32,
             Tree::Binomial | Tree::Custom(_) => binomial_children(v, ranks),
         }
     }
@@ -57,9 +77,43 @@ impl Tree {
         match self {
             Tree::Flat | Tree::Chain => v + 1 + index,
             Tree::Binary => 2 * v + 1 + index,
+            Tree::BinaryLevels => v + (1 + index) * level(v),
+            Tree::BinomialDoubling => v + (1 << (first_above(v) + index)),
+            Tree::Knomial(base) => knomial_children(v, *base, ranks).nth(index as usize).expect("a child below their number"),
             Tree::Binomial | Tree::Custom(_) => v + (1 << (binomial_children(v, ranks) - 1 - index)),
         }
     }
+}
+
+/// Ranks in the level of `v` in a binary tree, where it is full.
+fn level(v: u32) -> u32 {
+    1 << (v + 1).ilog2()
+}
+
+/// The number of the lowest bit above all that `v` has.
+fn first_above(v: u32) -> u32 {
+    v.checked_ilog2().map_or(0, |bit| bit + 1)
+}
+
+/// The power of `base` of the lowest digit of `v` that is not 0.
+fn lowest(v: u32, base: u32) -> u32 {
+    let mut unit = 1;
+    while (v / unit).is_multiple_of(base) {
+        unit *= base;
+    }
+    unit
+}
+
+/// Of `v` in the k-nomial tree: the farthest digit first, and of a digit the lowest value.
+fn knomial_children(v: u32, base: u32, ranks: u32) -> impl Iterator<Item = u32> {
+    let end = if v == 0 { ranks } else { lowest(v, base) };
+    let mut unit = 1;
+    while unit <= (end - 1) / base {
+        unit *= base;
+    }
+    let units = std::iter::successors((end > 1).then_some(unit), move |&unit| (unit > 1).then_some(unit / base));
+    let children = units.flat_map(move |unit| (1..base).map(move |digit| u64::from(v) + u64::from(digit) * u64::from(unit)));
+    children.filter(move |&child| child < u64::from(ranks)).map(|child| child as u32)
 }
 
 /// Children v + 2^k for 2^k below the lowest bit of v, as far as there are ranks.
@@ -117,6 +171,8 @@ impl<'a> TreePosition<'a> {
     pub(crate) fn child(&self, index: u32) -> u32 {
         match self.tree {
             Tree::Custom(tree) => tree.children(self.rank)[index as usize],
+            // In the order of ranks, whoever the root is.
+            Tree::Flat => index + u32::from(index >= self.root),
             tree => self.rank_of(tree.child(self.number(), index, self.ranks)),
         }
     }
@@ -209,7 +265,16 @@ mod tests {
 
     #[test]
     fn children_and_parents_agree_and_everybody_has_one() {
-        for tree in [Tree::Flat, Tree::Chain, Tree::Binary, Tree::Binomial] {
+        for tree in [
+            Tree::Flat,
+            Tree::Chain,
+            Tree::Binary,
+            Tree::BinaryLevels,
+            Tree::Binomial,
+            Tree::BinomialDoubling,
+            Tree::Knomial(2),
+            Tree::Knomial(4),
+        ] {
             for ranks in 1..70 {
                 let mut parents = vec![0; ranks as usize];
                 for v in 0..ranks {

@@ -1,13 +1,13 @@
 //! Which algorithms the collectives of a replay use: a table, and rules before it.
 
 use crate::model::Machine;
-use narrows_collectives::rules::{MPICH, OPEN_MPI, RuleError, RuleProblem, Rules};
+use narrows_collectives::rules::{MPICH, MPICH_3, OPEN_MPI, RuleError, RuleProblem, Rules};
 
 /// Why there are no rules.
 #[derive(Debug, thiserror::Error)]
 pub enum RulesError {
     /// No file with a table.
-    #[error("cannot read the collectives table {path}: {error} (known: openmpi, mpich, or a file)")]
+    #[error("cannot read the collectives table {path}: {error} (known: openmpi, mpich, mpich3, or a file)")]
     Read {
         /// The file.
         path: String,
@@ -51,7 +51,7 @@ impl Machine {
     }
 }
 
-/// The rules of a table alone: `openmpi`, `mpich`, or a file.
+/// The rules of a table alone: `openmpi`, `mpich`, `mpich3`, or a file.
 ///
 /// # Errors
 /// See [`RulesError`].
@@ -64,6 +64,7 @@ fn table_text(name: &str) -> Result<String, RulesError> {
     let text = match name {
         "openmpi" => OPEN_MPI.to_owned(),
         "mpich" => MPICH.to_owned(),
+        "mpich3" => MPICH_3.to_owned(),
         path => std::fs::read_to_string(path).map_err(|error| RulesError::Read { path: path.to_owned(), error })?,
     };
     match Rules::parse(&text) {

@@ -665,7 +665,7 @@ keys! {
     /// `[collectives]`: algorithms of collectives in replays. Live programs bring those of their MPI library.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Collectives {
-        /// Replay: which algorithms collectives use, as `openmpi` or `mpich` decide, or a file of rules
+        /// Replay: which algorithms collectives use, as `openmpi`, `mpich` or `mpich3` decide, or a file of rules
         /// (docs/replay.md).
         pub table: String = "openmpi";
         /// Rules that come before those of the table, such as `"bcast *: binary"`.

@@ -60,11 +60,13 @@ pub enum Kind {
     Members,
     /// A message with a `request` that was taken back (MPI_Cancel): it took no part in anything.
     Cancelled,
+    /// Elements of the reductions that follow have `bytes` each, up to the next such record.
+    Element,
 }
 
 impl Kind {
     /// All of them, from 1 on.
-    const ALL: [Kind; 14] = [
+    const ALL: [Kind; 15] = [
         Kind::Work,
         Kind::Send,
         Kind::Isend,
@@ -79,6 +81,7 @@ impl Kind {
         Kind::Communicator,
         Kind::Members,
         Kind::Cancelled,
+        Kind::Element,
     ];
 
     /// The kind with this number.

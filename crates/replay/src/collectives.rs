@@ -102,6 +102,10 @@ impl Collectives for ByRules {
     /// All members must come to the same schedule, so that what only one of them knows (the bytes of a vector variant)
     /// chooses nothing. Vector variants of gather and scatter are linear, as in both libraries; those of all-to-all are
     /// done as for long messages.
+    fn sends_until_delivered(&self) -> bool {
+        self.rules.sends_until_delivered()
+    }
+
     fn copies(&self) -> bool {
         self.layout.is_some() && self.rules.use_algorithm(Algorithm::Hardware)
     }
@@ -125,15 +129,17 @@ impl Collectives for ByRules {
             Collective::Allgatherv => (Operation::Allgather, part(receive)),
             Collective::Alltoall => (Operation::Alltoall, part(send)),
             Collective::Alltoallv => (Operation::Alltoall, part(Bytes(u64::MAX))),
-            Collective::ReduceScatterBlock | Collective::ReduceScatter => (Operation::ReduceScatter, send),
+            Collective::ReduceScatter => (Operation::ReduceScatter, send),
+            Collective::ReduceScatterBlock => (Operation::ReduceScatterBlock, part(send)),
             // An exclusive scan has the messages of an inclusive one.
             Collective::Scan | Collective::Exscan => (Operation::Scan, send),
         };
-        let mut choice = self.rules.choose(operation, ranks, bytes);
+        let element = call.element;
+        let mut choice = self.rules.choose(operation, ranks, bytes, element);
         if choice.algorithm == Algorithm::ExanetAccelerator {
             match self.reducing(call.communicator, communicators).filter(|_| bytes > Bytes(0)) {
                 Some((nodes, board)) => return Ok(choice.schedule(operation, ranks, root, bytes)?.offload(nodes, board)),
-                None => choice = self.rules.choose_but(Algorithm::ExanetAccelerator, operation, ranks, bytes),
+                None => choice = self.rules.choose_but(Algorithm::ExanetAccelerator, operation, ranks, bytes, element),
             }
         }
         let tree = match choice.algorithm {
@@ -146,7 +152,8 @@ impl Collectives for ByRules {
             }
             _ => None,
         };
-        let schedule = choice.schedule(operation, ranks, root, if call.operation == Collective::Alltoallv { Bytes(0) } else { bytes })?;
+        let bytes = if call.operation == Collective::Alltoallv { Bytes(0) } else { bytes };
+        let schedule = self.rules.schedule(choice, operation, (ranks, root), bytes, element)?;
         match (tree, call.operation) {
             (Some(tree), _) => schedule.over(tree),
             (None, Collective::Alltoallv) => Ok(schedule.total(send)),

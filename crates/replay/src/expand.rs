@@ -58,6 +58,7 @@ impl<P: Program> Expanded<P> {
         let first = state.push(Operation { delay: start.delay, ..nothing }, after);
         let (mut before, mut actions) = (first, Vec::new());
         for round in 0..schedule.rounds(position) {
+            let (schedule, round) = schedule.part(position, round);
             schedule.round(position, round, &mut actions);
             let mut parts = Vec::new();
             for action in &actions {

@@ -75,6 +75,11 @@ pub trait Collectives {
     /// See [`ScheduleError`].
     fn schedule(&mut self, call: &CollectiveCall, communicators: &Communicators) -> Result<Schedule, ScheduleError>;
 
+    /// A long send, of any kind, is over when its data are in the memory of the receiver.
+    fn sends_until_delivered(&self) -> bool {
+        false
+    }
+
     /// Some may be copied by switches.
     fn copies(&self) -> bool {
         false
@@ -213,6 +218,7 @@ impl Graph {
         let template = Op { tag: call.communicator, collective: true, ..self.ops[start as usize] };
         let (mut before, mut actions) = (start, Vec::new());
         for round in 0..schedule.rounds(position) {
+            let (schedule, round) = schedule.part(position, round);
             schedule.round(position, round, &mut actions);
             let first = self.ops.len() as u32;
             for action in &actions {

@@ -50,6 +50,8 @@ const ROOM: Bytes = Bytes::MESSAGE_MAX;
 const COLLECTIVE_TAG: u64 = 1 << 59;
 /// Completions of the messages of a collective carry this bit in their context.
 const COLLECTIVE_CONTEXT: u64 = 1 << 63;
+/// ... and this one those of receives in a round with an odd number, which may be posted before the round.
+const ODD_ROUND: u64 = 1 << 62;
 /// Where simulated time starts (faults with a time count from here); later by whole ones of these where opening the
 /// NICs takes longer. What is simulated does not depend on it.
 pub const EPOCH: SimTime = SimTime::from_us(1_000_000);
@@ -111,6 +113,8 @@ struct Running {
     /// Reductions of what the round brings, and their bytes.
     reductions: u32,
     reduced_bytes: u64,
+    /// Bytes that came for several places in memory.
+    spread_bytes: u64,
     /// Of those that accelerators do on the communicator: its number.
     offload: u64,
 }
@@ -175,6 +179,8 @@ struct Application {
     order: Order,
     communicators: Communicators,
     scale: Vec<f64>,
+    /// When a long send is over.
+    completes: Completes,
     source: Mutex<Source>,
 }
 
@@ -554,6 +560,7 @@ impl Replay {
                 order: part.program.order(),
                 communicators: part.program.communicators().clone(),
                 scale: part.scale,
+                completes: if part.collectives.sends_until_delivered() { Completes::Delivered } else { Completes::BufferFree },
                 source: Mutex::new(Source {
                     program: part.program,
                     collectives: part.collectives,

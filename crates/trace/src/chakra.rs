@@ -409,7 +409,14 @@ impl Reader<'_> {
             Collective::Scatter => (if at_root { own } else { 0 }, part),
             _ => (own, own),
         };
-        Ok(Kind::Collective(CollectiveCall { operation, communicator, root, send: Bytes(send), receive: Bytes(receive) }))
+        Ok(Kind::Collective(CollectiveCall {
+            operation,
+            communicator,
+            root,
+            send: Bytes(send),
+            receive: Bytes(receive),
+            element: Bytes(0),
+        }))
     }
 
     /// The position of the root: the first member unless an attribute names another rank.

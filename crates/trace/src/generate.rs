@@ -418,7 +418,7 @@ impl Script<'_> {
     }
 
     fn call(&mut self, operation: Collective, send: u64, receive: u64) -> Result<(), TraceError> {
-        let call = CollectiveCall { operation, communicator: 0, root: 0, send: Bytes(send), receive: Bytes(receive) };
+        let call = CollectiveCall { operation, communicator: 0, root: 0, send: Bytes(send), receive: Bytes(receive), element: Bytes(0) };
         self.sequence.call(self.rank, self.ahead, Kind::Collective(call)).map(|_| ())
     }
 

@@ -13,9 +13,10 @@
 //! One line per operation, those of a rank in order, the ranks in any order. `after`: numbers of operations of the same
 //! rank, from 0, whose end it waits for; `after_start`: whose start. Without both it waits for the end of the operation
 //! before; `"after":[]` waits for nothing. No `from` or `tag` of a `recv`: any. Also: `delay_ps`, `cpu`, `nic`, and
-//! `root` (a position in the communicator) of collectives, which have MPI's names in lower case. `communicators` are
-//! number 1 and up; 0 has all ranks. `"closed":true` promises a last line with the number of operations, so that a file
-//! that was cut is told from a whole one; a script may leave out both. Without `order` it is `"sequential"`.
+//! `root` (a position in the communicator) of collectives, which have MPI's names in lower case, and `element` (bytes
+//! of one element) of those that reduce. `communicators` are number 1 and up; 0 has all ranks. `"closed":true` promises
+//! a last line with the number of operations, so that a file that was cut is told from a whole one; a script may leave
+//! out both. Without `order` it is `"sequential"`.
 
 use crate::Communicators;
 use crate::error::{TraceError, expected, found};
@@ -78,6 +79,8 @@ struct Record {
     send: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     recv: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    element: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     delay_ps: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -220,7 +223,8 @@ fn record(
                 return Err(found(format!("a root below {size}"), root));
             }
             let (send, receive) = (Bytes(record.send.take().unwrap_or(0)), Bytes(record.recv.take().unwrap_or(0)));
-            Kind::Collective(CollectiveCall { operation, communicator, root, send, receive })
+            let element = if operation.reduces() { record.element.take().unwrap_or(0) } else { 0 };
+            Kind::Collective(CollectiveCall { operation, communicator, root, send, receive, element: Bytes(element) })
         }
     };
     let delay = SimTime(record.delay_ps.take().unwrap_or(0));
@@ -300,6 +304,7 @@ fn line(rank: u32, number: u64, operation: &Operation, after: &[Dependency]) -> 
             record.comm = (call.communicator != 0).then_some(call.communicator);
             record.root = call.operation.has_root().then_some(call.root);
             (record.send, record.recv) = (Some(call.send.0), Some(call.receive.0));
+            record.element = (call.element != Bytes(0)).then_some(call.element.0);
         }
     }
     record.delay_ps = (operation.delay > SimTime::ZERO).then_some(operation.delay.0);

@@ -39,7 +39,7 @@ impl fmt::Display for Contradiction {
 impl Contradiction {
     /// Between two parts of one collective, if there is one.
     pub fn between(first: CollectivePart, second: CollectivePart) -> Option<Contradiction> {
-        let said = |call: &CollectiveCall| (call.operation, call.root, call.common_size());
+        let said = |call: &CollectiveCall| (call.operation, call.root, call.common_size(), call.element);
         (said(&first.call) != said(&second.call)).then_some(Contradiction { first, second })
     }
 }

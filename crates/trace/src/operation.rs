@@ -86,6 +86,9 @@ pub struct CollectiveCall {
     pub send: Bytes,
     /// Bytes that this rank gets; see [`Collective`].
     pub receive: Bytes,
+    /// Bytes of one element of a reduction; 0 where the format does not say, and for collectives that reduce nothing.
+    /// Libraries choose by the number of elements, and cut vectors between them.
+    pub element: Bytes,
 }
 
 impl CollectiveCall {
@@ -226,6 +229,12 @@ impl Collective {
     /// The reverse of [`Collective::name`].
     pub fn by_name(name: &str) -> Option<Collective> {
         Collective::ALL.into_iter().find(|operation| operation.name() == name)
+    }
+
+    /// Whether vectors are combined.
+    pub const fn reduces(self) -> bool {
+        use Collective::*;
+        matches!(self, Reduce | Allreduce | ReduceScatterBlock | ReduceScatter | Scan | Exscan)
     }
 
     /// Whether one member is special.

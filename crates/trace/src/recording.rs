@@ -72,6 +72,7 @@ pub fn merge(folder: &Path) -> Result<Recording, TraceError> {
             later,
             local: HashMap::from([(0, Local::Members { number: 0, members: Vec::new() })]),
             root: 0,
+            element: Bytes(0),
         };
         let mut copies: HashMap<Vec<u32>, u32> = HashMap::new();
         while let Some(bytes) = input.next()? {
@@ -164,6 +165,7 @@ struct State {
     later: Later,
     local: HashMap<u16, Local>,
     root: u32,
+    element: Bytes,
 }
 
 impl State {
@@ -176,6 +178,7 @@ impl State {
         match entry {
             Entry::Work => self.sequence.compute(SimTime::from_ns(record.bytes)),
             Entry::Root => self.root = record.request,
+            Entry::Element => self.element = Bytes(record.bytes),
             Entry::Send => {
                 let kind = self.send(record, ranks)?;
                 self.sequence.call(rank, spool, kind)?;
@@ -261,7 +264,8 @@ impl State {
         match self.local.get(&record.communicator) {
             Some(Local::Members { number, .. }) => {
                 let root = if operation.has_root() { root } else { 0 };
-                Ok(Some(CollectiveCall { operation, communicator: *number, root, send: Bytes(record.bytes), receive }))
+                let element = if operation.reduces() { self.element } else { Bytes(0) };
+                Ok(Some(CollectiveCall { operation, communicator: *number, root, send: Bytes(record.bytes), receive, element }))
             }
             Some(Local::Alone { .. } | Local::Remote { .. }) => Ok(None),
             None => Err(found("a known communicator", record.communicator)),

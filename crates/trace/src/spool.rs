@@ -228,6 +228,7 @@ fn encode(bytes: &mut Vec<u8>, number: u64, operation: &Operation, after: &[Depe
             put(bytes, u64::from(call.root));
             put(bytes, call.send.0);
             put(bytes, call.receive.0);
+            put(bytes, call.element.0);
             COLLECTIVE
         }
     };
@@ -317,6 +318,7 @@ impl Source<'_> {
                 root: self.number()? as u32,
                 send: Bytes(self.number()?),
                 receive: Bytes(self.number()?),
+                element: Bytes(self.number()?),
             }),
         };
         let delay = if code & HAS_DELAY != 0 { SimTime(self.number()?) } else { SimTime::ZERO };

@@ -276,7 +276,7 @@ fn collective(action: &[u8], rank: u32, arguments: &Arguments<'_>, flops_per_s: 
         }
         other => return Err(found("an action of SimGrid's replay", show(other))),
     };
-    Ok((CollectiveCall { operation, communicator: 0, root, send: Bytes(send), receive: Bytes(receive) }, work))
+    Ok((CollectiveCall { operation, communicator: 0, root, send: Bytes(send), receive: Bytes(receive), element: Bytes(0) }, work))
 }
 
 /// What stands behind the action.

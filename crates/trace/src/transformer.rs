@@ -429,6 +429,7 @@ impl Script<'_> {
             root: 0,
             send: Bytes(bytes),
             receive: Bytes(bytes),
+            element: Bytes(0),
         })
     }
 
@@ -448,6 +449,7 @@ impl Script<'_> {
             root: 0,
             send: Bytes(bytes),
             receive: Bytes(bytes),
+            element: Bytes(0),
         })
     }
 

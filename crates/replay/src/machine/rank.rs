@@ -306,7 +306,8 @@ impl Rank {
                 self.done(number, index, region)?;
             }
             Kind::Send { to, bytes, tag } => {
-                let injected = self.send(index, check(to)?, u64::from(tag), bytes, number, region);
+                let completes = region.state.shared.applications[self.part].completes;
+                let injected = self.send(index, check(to)?, (u64::from(tag), bytes, number), completes, region);
                 self.started(number, index, region)?;
                 if injected {
                     self.done(number, index, region)?;
@@ -356,6 +357,7 @@ impl Rank {
                     ahead: NOT_POSTED,
                     reductions: 0,
                     reduced_bytes: 0,
+                    spread_bytes: 0,
                     offload,
                 });
                 self.started(number, index, region)?;
@@ -372,6 +374,7 @@ impl Rank {
             let running = &mut self.running[place];
             self.clock += self.costs.reduce * u64::from(std::mem::take(&mut running.reductions));
             let bytes = std::mem::take(&mut running.reduced_bytes);
+            self.clock += self.costs.copy.time_for(Bytes(std::mem::take(&mut running.spread_bytes)));
             if self.costs.reduce_per_kib > SimTime::ZERO {
                 let of_bytes = u128::from(self.costs.reduce_per_kib.as_ps()) * u128::from(bytes) / 1024;
                 self.clock += SimTime(u64::try_from(of_bytes).unwrap_or(u64::MAX));
@@ -385,13 +388,19 @@ impl Rank {
                 self.give_block(index, place, region);
                 break;
             }
-            running.schedule.round(running.position, running.round, &mut actions);
+            let (schedule, round) = running.schedule.part(running.position, running.round);
+            schedule.round(running.position, round, &mut actions);
             running.round += 1;
             for action in &actions {
+                if let Action::Receive { piece, .. } = *action
+                    && schedule.receives_apart(running.position, piece)
+                {
+                    running.spread_bytes += schedule.bytes(piece).0;
+                }
                 if let Action::Receive { piece, combine: true, .. } | Action::Local { to: piece, combine: true, .. } = *action {
                     running.reductions += 1;
                     if self.costs.reduce_per_kib > SimTime::ZERO {
-                        running.reduced_bytes += running.schedule.bytes(piece).0;
+                        running.reduced_bytes += schedule.bytes(piece).0;
                     }
                 }
             }
@@ -404,20 +413,31 @@ impl Rank {
                 open += self.copied_round(index, place, &mut actions, region)?;
             }
             // Receives first, as MPI libraries do: a message that finds its receive is not copied.
-            let receives = if posted == NOT_POSTED { self.post_receives(index, communicator, context, &actions, region)? } else { posted };
+            let receives = match posted {
+                NOT_POSTED => self.post_receives(index, place, self.running[place].round - 1, &actions, region)?,
+                posted => posted,
+            };
             for action in &actions {
                 if let Action::Send { to, piece } = *action {
                     let to = self.member(communicator, to, context, region)?;
-                    let bytes = self.running[place].schedule.bytes(piece);
-                    open += u32::from(!self.send(index, to, tag, bytes, context, region));
+                    let running = &self.running[place];
+                    // The round has been counted above.
+                    let schedule = running.schedule.part(running.position, running.round - 1).0;
+                    let bytes = schedule.bytes(piece);
+                    let apart = schedule.sends_apart(piece) && bytes.0 > region.state.shared.message.inject_limit;
+                    let mut completes = region.state.shared.applications[self.part].completes;
+                    if apart {
+                        // MPICH asks for nothing more than its buffer where it gives several places.
+                        self.clock += self.costs.copy.time_for(bytes);
+                        completes = Completes::BufferFree;
+                    }
+                    open += u32::from(!self.send(index, to, (tag, bytes, context), completes, region));
                 }
             }
             let running = &mut self.running[place];
             (running.open, running.open_receives) = (open + receives, receives);
-            if running.schedule.posts_ahead(running.round) {
-                running.schedule.round(running.position, running.round, &mut actions);
-                let ahead = self.post_receives(index, communicator, context, &actions, region)?;
-                self.running[place].ahead = ahead;
+            if open == 0 {
+                self.post_ahead(index, place, &mut actions, region)?;
             }
             if self.running[place].open > 0 {
                 break;
@@ -466,15 +486,30 @@ impl Rank {
         }
     }
 
+    /// Posts the receives of the next round, where the library does so before it waits for those of this one. Its sends
+    /// are over.
+    fn post_ahead(&mut self, index: u32, place: usize, actions: &mut Vec<Action>, region: &mut Region<'_>) -> Result<(), ReplayError> {
+        let running = &self.running[place];
+        let (schedule, next) = running.schedule.part(running.position, running.round);
+        if running.ahead == NOT_POSTED && schedule.posts_ahead(running.position, next) {
+            schedule.round(running.position, next, actions);
+            let ahead = self.post_receives(index, place, running.round, actions, region)?;
+            self.running[place].ahead = ahead;
+        }
+        Ok(())
+    }
+
     /// Posts the receives of a round; how many.
     fn post_receives(
         &mut self,
         index: u32,
-        communicator: u32,
-        context: u64,
+        place: usize,
+        round: u32,
         actions: &[Action],
         region: &mut Region<'_>,
     ) -> Result<u32, ReplayError> {
+        let Running { communicator, number, .. } = self.running[place];
+        let context = COLLECTIVE_CONTEXT | number | if round % 2 == 1 { ODD_ROUND } else { 0 };
         let mut count = 0;
         for action in actions {
             if let Action::Receive { from, .. } = *action {
@@ -490,7 +525,7 @@ impl Rank {
     fn member(&self, communicator: u32, position: u32, context: u64, region: &Region<'_>) -> Result<u32, ReplayError> {
         let application = &region.state.shared.applications[self.part];
         let member = application.communicators.member(communicator, position);
-        let operation = context & !COLLECTIVE_CONTEXT;
+        let operation = operation_of(context);
         let rank = member.ok_or_else(|| Problem::Position { communicator, position }.of(self.number, operation))?;
         Ok(application.first_rank + rank)
     }
@@ -586,24 +621,40 @@ impl Rank {
 
     /// A message of a collective is complete: of the current round, or a receive of the next one when all of this one
     /// are.
-    fn part_done(&mut self, number: u64, receive: bool, index: u32, region: &mut Region<'_>) -> Result<(), ReplayError> {
+    /// A message of a collective is over.
+    fn part_done(&mut self, context: u64, receive: bool, index: u32, region: &mut Region<'_>) -> Result<(), ReplayError> {
+        let number = operation_of(context);
         if let Some(place) = self.running.iter().position(|running| running.number == number) {
             let running = &mut self.running[place];
-            if receive && running.ahead != NOT_POSTED && running.open_receives == 0 {
+            // The round is the one before the one to come.
+            let is_ahead = (context & ODD_ROUND != 0) == (running.round % 2 == 1);
+            if receive && running.ahead != NOT_POSTED && is_ahead {
                 running.ahead -= 1;
                 return Ok(());
             }
             running.open_receives -= u32::from(receive && running.open_receives > 0);
             running.open -= 1;
-            if self.running[place].open == 0 {
+            if running.open == 0 {
                 return self.rounds(index, place, region);
+            }
+            if !receive && running.open == running.open_receives {
+                let mut actions = std::mem::take(&mut region.state.actions);
+                self.post_ahead(index, place, &mut actions, region)?;
+                region.state.actions = actions;
             }
         }
         Ok(())
     }
 
     /// True when the send is over: short messages are copied as they are posted.
-    fn send(&mut self, index: u32, to: u32, tag: u64, length: Bytes, context: u64, region: &mut Region<'_>) -> bool {
+    fn send(
+        &mut self,
+        index: u32,
+        to: u32,
+        (tag, length, context): (u64, Bytes, u64),
+        completes: Completes,
+        region: &mut Region<'_>,
+    ) -> bool {
         let inject = length.0 <= region.state.shared.message.inject_limit;
         let number = self.sent;
         self.sent = self.sent.wrapping_add(1);
@@ -617,7 +668,7 @@ impl Rank {
             length: length.0,
             context,
             inject,
-            completes: if inject { Completes::Never } else { Completes::BufferFree },
+            completes: if inject { Completes::Never } else { completes },
         };
         let mut port = Self::port(&mut self.clock, &mut self.given, self.costs, index, region);
         if let Some(endpoint) = &mut self.endpoint {
@@ -646,7 +697,7 @@ impl Rank {
 
     /// The error of an operation whose message did not end well.
     fn refused(&mut self, completion: &Completion) -> ReplayError {
-        let (rank, operation) = (self.number, completion.context & !COLLECTIVE_CONTEXT);
+        let (rank, operation) = (self.number, operation_of(completion.context));
         let kind = self.node(operation).operation.kind;
         match completion.status {
             Status::Failed(fail) => Problem::Transport(fail),
@@ -668,17 +719,22 @@ impl Rank {
             {
                 let from = region.sender(completion.source);
                 let start = region.state.flights.remove(&(from, number)).expect("a message that is here has been started");
-                self.count(completion.full_length, (from, start), completion.context & !COLLECTIVE_CONTEXT, region)?;
+                self.count(completion.full_length, (from, start), operation_of(completion.context), region)?;
             }
             if completion.context & COLLECTIVE_CONTEXT == 0 {
                 self.done(completion.context, index, region)?;
             } else {
                 let receive = completion.kind == CompletionKind::Receive;
-                self.part_done(completion.context & !COLLECTIVE_CONTEXT, receive, index, region)?;
+                self.part_done(completion.context, receive, index, region)?;
             }
         }
         Ok(())
     }
+}
+
+/// The operation that a message belongs to.
+fn operation_of(context: u64) -> u64 {
+    context & !(COLLECTIVE_CONTEXT | ODD_ROUND)
 }
 
 fn bytes_of(allreduce: &Schedule) -> u64 {

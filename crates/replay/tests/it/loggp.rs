@@ -30,7 +30,7 @@ fn ns(outcome: &Outcome) -> Vec<u64> {
 fn collective(ranks: u32, rule: &str, operation: Collective, bytes: u64, parameters: Parameters) -> Outcome {
     let mut program = Recorded::new(ranks, Communicators::world(ranks), Order::Graph);
     for rank in 0..ranks {
-        let call = CollectiveCall { operation, communicator: 0, root: 0, send: Bytes(bytes), receive: Bytes(bytes) };
+        let call = CollectiveCall { operation, communicator: 0, root: 0, send: Bytes(bytes), receive: Bytes(bytes), element: Bytes(0) };
         program.push(rank, Operation::new(Kind::Collective(call)), &[]);
     }
     let mut graph = Graph::new();

@@ -133,7 +133,7 @@ fn collectives_take_as_long_as_live() {
         (Collective::Alltoall, 65_536, 105_128),
     ] {
         let buffer = if operation == Collective::Alltoall { 16 * bytes } else { bytes };
-        let call = CollectiveCall { operation, communicator: 0, root: 0, send: Bytes(buffer), receive: Bytes(buffer) };
+        let call = CollectiveCall { operation, communicator: 0, root: 0, send: Bytes(buffer), receive: Bytes(buffer), element: Bytes(0) };
         let outcome = replay("flow", "linear", open_mpi, vec![collective(16, 20, |_| call)]);
         let each = outcome.finish.as_ns_f64() / 20.0;
         let off = (each / f64::from(live) - 1.0).abs();
@@ -168,7 +168,8 @@ fn every_algorithm_moves_what_its_schedule_says() {
             }
             let moved = proof::run(&schedule).unwrap();
             let send = if call == Collective::Alltoall { bytes * u64::from(ranks) } else { bytes };
-            let call = CollectiveCall { operation: call, communicator: 0, root: 0, send: Bytes(send), receive: Bytes(bytes) };
+            let call =
+                CollectiveCall { operation: call, communicator: 0, root: 0, send: Bytes(send), receive: Bytes(bytes), element: Bytes(0) };
             for network in ["packet", "flow", "loggp"] {
                 let rule = format!("{operation} *: {algorithm}");
                 let outcome = replay(network, "linear", &rule, vec![collective(ranks, 1, |_| call)]);
@@ -266,7 +267,14 @@ fn copied(network: &str, ranks: u32, ppn: u32, bytes: u64, late: SimTime, rule: 
     for rank in 0..ranks {
         let call = |root: u32| {
             let (send, receive) = if rank == root { (bytes, 0) } else { (0, bytes) };
-            CollectiveCall { operation: Collective::Broadcast, communicator: 0, root, send: Bytes(send), receive: Bytes(receive) }
+            CollectiveCall {
+                operation: Collective::Broadcast,
+                communicator: 0,
+                root,
+                send: Bytes(send),
+                receive: Bytes(receive),
+                element: Bytes(0),
+            }
         };
         program.push(rank, Operation::new(Kind::Compute { duration: if rank == 1 { late } else { SimTime::ZERO } }), &[]);
         for (number, root) in [(1, 0), (2, 0), (3, ranks - 1)] {
@@ -424,9 +432,16 @@ fn topology_aware_broadcasts_keep_their_published_order() {
                     root: 0,
                     send: Bytes(send),
                     receive: Bytes(receive),
+                    element: Bytes(0),
                 };
-                let barrier =
-                    CollectiveCall { operation: Collective::Barrier, communicator: 0, root: 0, send: Bytes(0), receive: Bytes(0) };
+                let barrier = CollectiveCall {
+                    operation: Collective::Barrier,
+                    communicator: 0,
+                    root: 0,
+                    send: Bytes(0),
+                    receive: Bytes(0),
+                    element: Bytes(0),
+                };
                 let call = if number % 2 == 0 { broadcast } else { barrier };
                 program.push(rank, Operation::new(Kind::Collective(call)), &after);
             }
@@ -485,8 +500,14 @@ fn refused_by_loggp(program: &mut Recorded) -> String {
 
 #[test]
 fn ranks_that_contradict_each_other_in_a_collective_are_named() {
-    let call =
-        |operation, root, send, receive| CollectiveCall { operation, communicator: 0, root, send: Bytes(send), receive: Bytes(receive) };
+    let call = |operation, root, send, receive| CollectiveCall {
+        operation,
+        communicator: 0,
+        root,
+        send: Bytes(send),
+        receive: Bytes(receive),
+        element: Bytes(0),
+    };
     let cases = [
         (Collective::Allreduce, [0, 0], [(8, 8), (1_000_000, 1_000_000)], "allreduce of 8 B", "allreduce of 1000000 B"),
         (Collective::Broadcast, [0, 0], [(8, 0), (0, 800_000)], "bcast of 8 B with root 0", "bcast of 800000 B with root 0"),
@@ -542,7 +563,8 @@ fn a_message_longer_than_its_receive_is_refused() {
 fn a_deadlock_is_told_in_words() {
     let mut program = Recorded::new(2, Communicators::world(2), Order::Sequential);
     program.push(0, Operation::new(Kind::Receive { from: None, bytes: Bytes(8), tag: Some(3) }), &[]);
-    let call = CollectiveCall { operation: Collective::Broadcast, communicator: 0, root: 0, send: Bytes(0), receive: Bytes(8) };
+    let call =
+        CollectiveCall { operation: Collective::Broadcast, communicator: 0, root: 0, send: Bytes(0), receive: Bytes(8), element: Bytes(0) };
     program.push(1, Operation::new(Kind::Collective(call)), &[]);
     let expected = "deadlock: nothing can happen any more, 2 ranks have not ended\n  \
         trace0 rank 0: operation 0 does not end: a receive of up to 8 B from any rank, tag 3\n  \
@@ -573,8 +595,14 @@ fn random_program(ranks: u32, seed: u64) -> Recorded {
             }
         }
         for rank in 0..ranks {
-            let call =
-                CollectiveCall { operation: Collective::Allreduce, communicator: 0, root: 0, send: Bytes(2000), receive: Bytes(2000) };
+            let call = CollectiveCall {
+                operation: Collective::Allreduce,
+                communicator: 0,
+                root: 0,
+                send: Bytes(2000),
+                receive: Bytes(2000),
+                element: Bytes(0),
+            };
             push(rank, Kind::Collective(call));
         }
     }
@@ -703,8 +731,14 @@ fn accelerated(ranks: u32, bytes: u64, rule: &str, threads: usize, chained: bool
     let mut program = Recorded::new(ranks, Communicators::world(ranks), Order::Sequential);
     for rank in 0..ranks {
         for number in 0..5 {
-            let call =
-                CollectiveCall { operation: Collective::Allreduce, communicator: 0, root: 0, send: Bytes(bytes), receive: Bytes(bytes) };
+            let call = CollectiveCall {
+                operation: Collective::Allreduce,
+                communicator: 0,
+                root: 0,
+                send: Bytes(bytes),
+                receive: Bytes(bytes),
+                element: Bytes(0),
+            };
             let after = if chained && number > 0 { vec![Dependency::done(number - 1)] } else { Vec::new() };
             program.push(rank, Operation::new(Kind::Collective(call)), &after);
         }

@@ -141,7 +141,7 @@ fn random_program(ranks: u32, seed: u64) -> Recorded {
         let communicator = random.below(u64::from(circles.count())) as u32;
         let bytes = if operation == Collective::Barrier { 0 } else { [8, 3_000, 60_000][random.below(3) as usize] };
         let send = if operation == Collective::Alltoall { bytes * u64::from(circles.size(communicator).unwrap()) } else { bytes };
-        let call = CollectiveCall { operation, communicator, root: 0, send: Bytes(send), receive: Bytes(bytes) };
+        let call = CollectiveCall { operation, communicator, root: 0, send: Bytes(send), receive: Bytes(bytes), element: Bytes(0) };
         circles.members(communicator).for_each(|rank| push(rank, Kind::Collective(call), 0));
     }
     program
@@ -191,7 +191,8 @@ fn collectives_by_every_algorithm() {
     for (operation, call) in CALLS {
         for algorithm in Algorithm::ALL.into_iter().filter(|algorithm| algorithm.does(operation)) {
             let send = if call == Collective::Alltoall { bytes * u64::from(ranks) } else { bytes };
-            let call = CollectiveCall { operation: call, communicator: 0, root: 0, send: Bytes(send), receive: Bytes(bytes) };
+            let call =
+                CollectiveCall { operation: call, communicator: 0, root: 0, send: Bytes(send), receive: Bytes(bytes), element: Bytes(0) };
             let (mut case, processes) = match algorithm {
                 // Switches copy in one process.
                 Algorithm::Hardware => continue,
@@ -224,6 +225,7 @@ fn contradictions_between_processes_are_found() {
         root: 0,
         send: Bytes(8 + u64::from(rank)),
         receive: Bytes(8),
+        element: Bytes(0),
     };
     let line = refused(&[collective(2, call)]);
     let expected =

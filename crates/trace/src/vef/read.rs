@@ -410,7 +410,7 @@ impl Reader {
         let Some(gathering) = self.collectives.remove(&id) else { return Ok(None) };
         let call = call(id, &gathering, size).unwrap_or_else(|error| {
             self.mistakes.push((gathering.parts[0].line, error));
-            CollectiveCall { operation: Collective::Barrier, communicator, root: 0, send: Bytes(0), receive: Bytes(0) }
+            CollectiveCall { operation: Collective::Barrier, communicator, root: 0, send: Bytes(0), receive: Bytes(0), element: Bytes(0) }
         });
         let mut first = None;
         for (part, after) in gathering.parts.iter().zip(after) {
@@ -573,7 +573,7 @@ fn call(id: u64, gathering: &Gathering, size: u32) -> Result<CollectiveCall, Tra
             (if even { Collective::Alltoall } else { Collective::Alltoallv }, 0)
         }
     };
-    Ok(CollectiveCall { operation, communicator: gathering.communicator, root, send: Bytes(0), receive: Bytes(0) })
+    Ok(CollectiveCall { operation, communicator: gathering.communicator, root, send: Bytes(0), receive: Bytes(0), element: Bytes(0) })
 }
 
 /// Bytes in the send and receive buffers ([`Collective`]) from those of a line.

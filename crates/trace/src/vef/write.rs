@@ -91,7 +91,7 @@ impl<W: Write> Writer<'_, W> {
     }
 
     fn collective(&mut self, start: &Start<'_>, call: &CollectiveCall) -> Result<(), TraceError> {
-        let CollectiveCall { operation, communicator, root, send: Bytes(mut send), receive: Bytes(mut receive) } = *call;
+        let CollectiveCall { operation, communicator, root, send: Bytes(mut send), receive: Bytes(mut receive), element: _ } = *call;
         let size = u64::from(self.communicators.size(communicator).unwrap_or(1));
         let is_root = self.communicators.position(communicator, start.rank) == Some(root);
         self.written.collectives = self.written.collectives.max(start.number + 1);

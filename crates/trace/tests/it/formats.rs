@@ -62,7 +62,14 @@ fn receive(from: u32, bytes: u64, tag: u32) -> Operation {
 }
 
 fn collective(operation: Collective, root: u32, send: u64, receive: u64, delay_ns: u64) -> Operation {
-    let kind = Kind::Collective(CollectiveCall { operation, communicator: 0, root, send: Bytes(send), receive: Bytes(receive) });
+    let kind = Kind::Collective(CollectiveCall {
+        operation,
+        communicator: 0,
+        root,
+        send: Bytes(send),
+        receive: Bytes(receive),
+        element: Bytes(0),
+    });
     Operation { delay: SimTime::from_ns(delay_ns), ..Operation::new(kind) }
 }
 
@@ -333,7 +340,14 @@ fn sample() -> Recorded {
         program.push(rank, send(next, 512, 5, 0), &[Dependency::started(1)]);
         program.push(rank, collective(Collective::Allreduce, 0, 8, 8, 0), &[Dependency::done(1), Dependency::done(2)]);
         if rank % 2 == 1 {
-            let call = CollectiveCall { operation: Collective::Broadcast, communicator: odd, root: 1, send: Bytes(0), receive: Bytes(64) };
+            let call = CollectiveCall {
+                operation: Collective::Broadcast,
+                communicator: odd,
+                root: 1,
+                send: Bytes(0),
+                receive: Bytes(64),
+                element: Bytes(0),
+            };
             let call = if rank == 1 { CollectiveCall { send: Bytes(64), receive: Bytes(0), ..call } } else { call };
             program.push(rank, Operation::new(Kind::Collective(call)), &[Dependency::done(3)]);
         }
@@ -356,6 +370,20 @@ fn json_lines_keep_everything() {
     let trace = narrows_trace::open(&file.path, ReadOptions::default()).unwrap();
     assert_eq!((trace.format, trace.program.order()), (Format::JsonLines, Order::Sequential));
     assert_eq!(trace.program.communicators().members(1).collect::<Vec<_>>(), [3, 1]);
+}
+
+/// Reductions have it, and nothing else.
+#[test]
+fn json_lines_have_the_size_of_an_element() {
+    let mut program = Recorded::new(1, Communicators::world(1), Order::Sequential);
+    let Kind::Collective(call) = collective(Collective::Allreduce, 0, 24, 24, 0).kind else { unreachable!("a collective") };
+    program.push(0, Operation::new(Kind::Collective(CollectiveCall { element: Bytes(8), ..call })), &[]);
+    let (file, list) = written(&mut program.clone(), Format::JsonLines);
+    assert_eq!(list, operations(&mut program));
+    assert!(std::fs::read_to_string(&file.path).unwrap().contains(r#""op":"allreduce","send":24,"recv":24,"element":8}"#));
+    let header = r#"{"narrows_trace":1,"ranks":1}"#;
+    let found = mistakes(format!("{header}\n{}\n", r#"{"rank":0,"op":"allgather","send":8,"recv":8,"element":8}"#));
+    assert!(found.iter().any(|text| text.contains("no other keys with 'allgather'")), "{found:?}");
 }
 
 #[test]

@@ -71,7 +71,14 @@ fn program(ranks: u32, steps: &[Step]) -> Recorded {
                     };
                     push(
                         rank,
-                        Kind::Collective(CollectiveCall { operation, communicator: 0, root, send: Bytes(send), receive: Bytes(receive) }),
+                        Kind::Collective(CollectiveCall {
+                            operation,
+                            communicator: 0,
+                            root,
+                            send: Bytes(send),
+                            receive: Bytes(receive),
+                            element: Bytes(0),
+                        }),
                         false,
                     );
                 }
