@@ -153,7 +153,8 @@ fn every_algorithm_moves_what_its_schedule_says() {
         (CollectiveOperation::Allgather, Collective::Allgather),
         (CollectiveOperation::Barrier, Collective::Barrier),
         (CollectiveOperation::Alltoall, Collective::Alltoall),
-        (CollectiveOperation::ReduceScatter, Collective::ReduceScatterBlock),
+        (CollectiveOperation::ReduceScatter, Collective::ReduceScatter),
+        (CollectiveOperation::ReduceScatterBlock, Collective::ReduceScatterBlock),
         (CollectiveOperation::Scan, Collective::Scan),
     ];
     let (ranks, bytes) = (11, 20_000);
@@ -167,7 +168,8 @@ fn every_algorithm_moves_what_its_schedule_says() {
                 continue;
             }
             let moved = proof::run(&schedule).unwrap();
-            let send = if call == Collective::Alltoall { bytes * u64::from(ranks) } else { bytes };
+            let of_all = matches!(call, Collective::Alltoall | Collective::ReduceScatterBlock);
+            let send = if of_all { bytes * u64::from(ranks) } else { bytes };
             let call =
                 CollectiveCall { operation: call, communicator: 0, root: 0, send: Bytes(send), receive: Bytes(bytes), element: Bytes(0) };
             for network in ["packet", "flow", "loggp"] {
