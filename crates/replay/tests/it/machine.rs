@@ -177,7 +177,8 @@ fn every_algorithm_moves_what_its_schedule_says() {
                 let rule = format!("{operation} *: {algorithm}");
                 let outcome = replay(network, "linear", &rule, vec![collective(ranks, 1, |_| call)]);
                 assert_eq!(outcome.failure, None, "{rule} on {network}");
-                // The scatter behind the reduction is another one there, with as many messages: crates/collectives/tests.
+                // The scatter behind the reduction is another one there, with as many messages:
+                // crates/collectives/tests.
                 let is_two = algorithm == Algorithm::ReduceThenRoot && matches!(operation, ReduceScatter | ReduceScatterBlock);
                 let bytes = if is_two { outcome.bytes() } else { moved.bytes };
                 assert_eq!((outcome.messages(), outcome.bytes()), (moved.messages, bytes), "{rule} on {network}");

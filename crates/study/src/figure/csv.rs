@@ -15,7 +15,7 @@ pub struct Row {
 ///
 /// # Errors
 /// The line, and what is wrong there.
-pub fn parse(text: &str) -> Result<Vec<Row>, (usize, StudyError)> {
+pub fn parse(text: &str) -> Result<Vec<Row>, (usize, Box<StudyError>)> {
     let mut rows = Vec::new();
     let mut characters = text.chars().peekable();
     let mut line = 1;
@@ -27,7 +27,10 @@ pub fn parse(text: &str) -> Result<Vec<Row>, (usize, StudyError)> {
             if characters.next_if_eq(&'"').is_some() {
                 loop {
                     match characters.next() {
-                        None => return Err((first, StudyError::contradiction("a field begins with \" and does not end with one"))),
+                        None => {
+                            let error = StudyError::contradiction("a field begins with \" and does not end with one");
+                            return Err((first, Box::new(error)));
+                        }
                         Some('"') if characters.next_if_eq(&'"').is_none() => break,
                         Some(character) => {
                             line += usize::from(character == '\n');
@@ -37,7 +40,7 @@ pub fn parse(text: &str) -> Result<Vec<Row>, (usize, StudyError)> {
                 }
                 if let Some(other) = characters.peek().filter(|next| !matches!(next, ',' | '\n' | '\r')) {
                     let found = format!("'{other}' behind a field in quotes");
-                    return Err((line, StudyError::expected(found, "a comma or the end of the line")));
+                    return Err((line, Box::new(StudyError::expected(found, "a comma or the end of the line"))));
                 }
             } else {
                 while let Some(character) = characters.next_if(|next| !matches!(next, ',' | '\n' | '\r')) {
