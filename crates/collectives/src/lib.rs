@@ -463,10 +463,6 @@ impl Schedule {
 
     /// How many rounds `rank` goes through.
     pub fn rounds(&self, rank: u32) -> u32 {
-        if self.ranks == 1 {
-            // What a rank gives to itself takes no message; the local steps of an all-to-all are still a round.
-            return u32::from(matches!(self.operation, Operation::Alltoall | Operation::Scan));
-        }
         self.own_rounds(rank) + self.next.as_ref().map_or(0, |next| next.rounds(rank))
     }
 
@@ -482,7 +478,12 @@ impl Schedule {
         }
     }
 
+    /// Without those of what comes behind.
     fn own_rounds(&self, rank: u32) -> u32 {
+        if self.ranks == 1 {
+            // What a rank gives to itself takes no message; the local steps of an all-to-all are still a round.
+            return u32::from(matches!(self.operation, Operation::Alltoall | Operation::Scan));
+        }
         if self.algorithm.is_rooted(self.operation) { self.rooted_rounds(self.operation, rank) } else { self.exchange_rounds(rank) }
     }
 
@@ -490,7 +491,7 @@ impl Schedule {
     /// comes behind ([`Schedule::then`]) has to be asked itself: see [`Schedule::part`].
     pub fn round(&self, rank: u32, round: u32, actions: &mut Vec<Action>) {
         actions.clear();
-        if round >= self.rounds(rank) {
+        if round >= self.own_rounds(rank) {
             return;
         }
         if self.algorithm.is_rooted(self.operation) {

@@ -145,8 +145,8 @@ impl Rules {
     }
 
     /// How `operation` is done among `ranks`; `bytes` as in [`Schedule::new`], with elements of `element` bytes (0: not
-    /// known). Without a rule: Bruck's algorithm for an allgather, recursive
-    /// doubling for an allreduce and a barrier, else what comes first in [`Algorithm::ALL`].
+    /// known). Without a rule: Bruck's algorithm for an allgather, recursive doubling for an allreduce and a barrier,
+    /// else what comes first in [`Algorithm::ALL`].
     pub fn choose(&self, operation: Operation, ranks: u32, bytes: Bytes, element: Bytes) -> Choice {
         self.choose_among(|_| true, operation, ranks, bytes, element)
     }

@@ -99,9 +99,6 @@ impl ByRules {
 }
 
 impl Collectives for ByRules {
-    /// All members must come to the same schedule, so that what only one of them knows (the bytes of a vector variant)
-    /// chooses nothing. Vector variants of gather and scatter are linear, as in both libraries; those of all-to-all are
-    /// done as for long messages.
     fn sends_until_delivered(&self) -> bool {
         self.rules.sends_until_delivered()
     }
@@ -110,6 +107,9 @@ impl Collectives for ByRules {
         self.layout.is_some() && self.rules.use_algorithm(Algorithm::Hardware)
     }
 
+    /// All members must come to the same schedule, so that what only one of them knows (the bytes of a vector variant)
+    /// chooses nothing. Vector variants of gather and scatter are linear, as in both libraries; those of all-to-all are
+    /// done as for long messages.
     fn schedule(&mut self, call: &CollectiveCall, communicators: &Communicators) -> Result<Schedule, ScheduleError> {
         let ranks = communicators.size(call.communicator).unwrap_or(0);
         let (send, receive, root) = (call.send, call.receive, call.root);

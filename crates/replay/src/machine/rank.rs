@@ -374,7 +374,9 @@ impl Rank {
             let running = &mut self.running[place];
             self.clock += self.costs.reduce * u64::from(std::mem::take(&mut running.reductions));
             let bytes = std::mem::take(&mut running.reduced_bytes);
-            self.clock += self.costs.copy.time_for(Bytes(std::mem::take(&mut running.spread_bytes)));
+            if running.spread_bytes > 0 {
+                self.clock += self.costs.copy.time_for(Bytes(std::mem::take(&mut running.spread_bytes)));
+            }
             if self.costs.reduce_per_kib > SimTime::ZERO {
                 let of_bytes = u128::from(self.costs.reduce_per_kib.as_ps()) * u128::from(bytes) / 1024;
                 self.clock += SimTime(u64::try_from(of_bytes).unwrap_or(u64::MAX));
@@ -619,9 +621,7 @@ impl Rank {
         Ok(())
     }
 
-    /// A message of a collective is complete: of the current round, or a receive of the next one when all of this one
-    /// are.
-    /// A message of a collective is over.
+    /// A message of a collective is over: of the current round, or a receive of the next one that was posted ahead.
     fn part_done(&mut self, context: u64, receive: bool, index: u32, region: &mut Region<'_>) -> Result<(), ReplayError> {
         let number = operation_of(context);
         if let Some(place) = self.running.iter().position(|running| running.number == number) {
