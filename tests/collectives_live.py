@@ -117,6 +117,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         mpis = [name for name in options.mpi.split(",") if Mpi(name, PREFIXES[name]).usable()]
+        for name in set(options.mpi.split(",")) - set(mpis):
+            print(f"left out: {name}, which is not installed: scripts/setup.sh test")
         for mpi in mpis:
             compiler = "/usr/bin/mpicc.openmpi" if mpi == "debian" else Mpi(mpi, PREFIXES[mpi]).tool("mpicc")
             subprocess.run([compiler, "-O2", str(SOURCES / "collective_times.c"), "-o", str(folder / mpi)], check=True)

@@ -165,14 +165,14 @@ def counting(*words, **named):
     spent.append(outcome.cpu_s)
     return outcome
 _native.traffic = counting
-study = nw.sweep(nw.traffic, "uniform", machine=nw.machine("bxi-v2", nodes=64), warmup="20us", time="2400us",
-                 grid={"load": [i / 25 for i in range(1, 21)]}, repeats=5, out=sys.argv[1])
+study = nw.sweep(nw.traffic, "uniform", machine=nw.machine("bxi-v2", nodes=64), warmup="20us", time="1200us",
+                 grid={"load": [i / 50 for i in range(1, 41)]}, repeats=5, out=sys.argv[1])
 table = study.run()
 print(json.dumps([len(table), len(spent), sum(spent), time.process_time()]))
 """
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)
     rows, points, simulating, everything = json.loads(done.stdout)
-    assert rows == points == 100
+    assert rows == points == 200
     assert everything - simulating < 0.1 * everything, f"{simulating:.1f} of {everything:.1f} s simulate"
 
 

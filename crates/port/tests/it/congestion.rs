@@ -613,16 +613,18 @@ fn mind_the_gap_is_for_flows_that_two_links_limit() {
     assert!(wrong(AccPolicy::FrpInit) && !wrong(AccPolicy::MindTheGap));
 }
 
-/// It is rare: 4 of 400 sets of random flows, and none of 600 with mind-the-gap.
+/// It is rare: with one FRP a period 4 of 400 sets of random flows, with two fewer, and none of 600 with mind-the-gap.
 #[test]
 fn without_mind_the_gap_rates_are_nearly_always_max_min_fair() {
-    let is_wrong = |&seed: &u64| {
+    let is_wrong = |packets_per_period, seed: u64| {
         let mut random = narrows_engine::stream(seed, "flows", 0);
         let pairs: BTreeSet<(u32, u32)> = (0..random.below(28) + 4).map(|_| (random.below(16) as u32, random.below(16) as u32)).collect();
         let flows: Vec<Flow> = pairs.into_iter().filter(|(from, to)| from != to).map(|(from, to)| (0, from, to, LONG)).collect();
-        is_wrong(AccPolicy::FrpInit, 1, seed, SimTime::from_ns(random.below(2_000)), &flows)
+        is_wrong(AccPolicy::FrpInit, packets_per_period, seed, SimTime::from_ns(random.below(2_000)), &flows)
     };
-    assert!((0..60).filter(is_wrong).count() <= 2);
+    for packets_per_period in [1, 2] {
+        assert!((0..60).filter(|&seed| is_wrong(packets_per_period, seed)).count() <= 2, "{packets_per_period} FRPs a period");
+    }
 }
 
 /// Flows between the pairs get what the oracle gives them, within so much of it, and everything is the same however the
