@@ -487,13 +487,11 @@ impl Schedule {
         if self.algorithm.is_rooted(self.operation) { self.rooted_rounds(self.operation, rank) } else { self.exchange_rounds(rank) }
     }
 
-    /// Writes what `rank` does in `round` to `actions`, which is cleared first. Beyond the last round: nothing. What
+    /// Writes what `rank` does in `round`, one of its own [`Schedule::rounds`], to `actions`, which is cleared first. What
     /// comes behind ([`Schedule::then`]) has to be asked itself: see [`Schedule::part`].
     pub fn round(&self, rank: u32, round: u32, actions: &mut Vec<Action>) {
         actions.clear();
-        if round >= self.own_rounds(rank) {
-            return;
-        }
+        debug_assert!(round < self.own_rounds(rank), "round {round} of rank {rank}: {self:?}");
         if self.algorithm.is_rooted(self.operation) {
             self.rooted_round(self.operation, rank, round, actions);
         } else {
