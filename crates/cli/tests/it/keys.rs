@@ -66,6 +66,7 @@ fn words() -> BTreeMap<&'static str, &'static str> {
         ("NAMES", "names.txt"),
         ("BASED", "based.toml"),
         ("GROUPS", "groups.toml"),
+        ("ASIDE", "--mapping linear:host,NAME --set node.processors=[\"NAME\"] --set processor.NAME.speed=0.9"),
         ("FABRICS", "fabrics.toml"),
         ("GATEWAYS", "gateways.toml"),
         (
