@@ -13,6 +13,7 @@
 //! | `presets` | the machines inside the binary (`machines/*.toml`) |
 //! | `placement` | which rank runs on which processor |
 //! | `collectives` | the rules of a replay's collectives |
+//! | `buses` | routes between the processors of a node |
 //! | `gateways` | modules, and the gateways between them |
 //! | `assemble` | configurations of the NIC, message, network and topology models |
 //!
@@ -36,6 +37,7 @@
 #![forbid(unsafe_code)]
 
 mod assemble;
+mod buses;
 mod collectives;
 mod fault;
 mod gateways;
@@ -56,9 +58,9 @@ pub use fault::FaultError;
 pub use host::{HostPattern, HostPatternError};
 pub use ip::{Gateway, Ip, Receiver, Tunnel};
 pub use model::{
-    Arrangement, Auxiliary, Distribution, Exanet, Fabric, Failed, GatewayChoice, Gateways, GlobalLink, Group, HOST, Link, Links, Machine,
-    Message, MessageProtocol, Mpc, Network, NetworkKind, NetworkPower, Nic, NicKind, Node, Phy, Plane, Processor, ProcessorPower, Pscom,
-    RailChoice, Rendezvous, RoutingKind, Software, Speed, Switch, SwitchOr, System,
+    Arrangement, Auxiliary, Bus, Distribution, Exanet, Fabric, Failed, GatewayChoice, Gateways, GlobalLink, Group, HOST, Link, Links,
+    Machine, Message, MessageProtocol, Mpc, Network, NetworkKind, NetworkPower, Nic, NicKind, Node, Phy, Plane, Processor, ProcessorPower,
+    Pscom, RailChoice, Rendezvous, RoutingKind, Software, Speed, Switch, SwitchOr, System,
 };
 pub use narrows_keys::Diagnostic;
 pub use narrows_units::{NodeId, ProcessorId};

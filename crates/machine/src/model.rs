@@ -27,6 +27,8 @@ pub struct Machine {
     pub groups: Vec<Group>,
     /// Processors that nodes may have beside the host's.
     pub auxiliaries: Vec<Auxiliary>,
+    /// Buses between processors.
+    pub buses: Vec<Bus>,
     /// Ports of a node on each of its networks, one for each of as many planes of it.
     pub rails: u32,
     /// Networks that differ; none: there is the one of this machine's own keys.
@@ -237,6 +239,21 @@ pub struct Auxiliary {
     pub processor: Processor,
     /// What it takes, whatever it does.
     pub idle: Power,
+    /// The bus that it hangs on; empty: none.
+    pub bus: String,
+    /// Between two ranks on it.
+    pub intra: Link,
+}
+
+/// `[bus.NAME]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bus {
+    /// Its name.
+    pub name: String,
+    /// The processor or the bus that it hangs on.
+    pub on: String,
+    /// From one end to the other.
+    pub link: Link,
 }
 
 keys! {

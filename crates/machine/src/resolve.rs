@@ -36,8 +36,8 @@ fn build(layers: &Layers, errors: &mut Vec<Diagnostic>) -> Option<Machine> {
     // Which keys there are depends on the groups, and which of them apply on the kinds of topology and NIC.
     let names = names(layers, "group", errors);
     let fabrics = self::names(layers, "fabric", errors);
-    let processors = processors(layers, errors);
-    let mut draft = Draft::blank(&names, &fabrics, &processors);
+    let [processors, buses] = ["processor.", "bus."].map(|prefix| sections(layers, prefix, errors));
+    let mut draft = Draft::blank(&names, &fabrics, &processors, &buses);
     let defaults = keys::defaults();
     let kinds = chosen(layers, None);
     let kinds_of: BTreeMap<&str, Chosen> = fabrics.iter().map(|name| (name.as_str(), chosen(layers, Some(name)))).collect();
@@ -218,13 +218,14 @@ fn names(layers: &Layers, what: &'static str, errors: &mut Vec<Diagnostic>) -> V
     names
 }
 
-/// The processors beside the host's: those that have a section anywhere.
-fn processors(layers: &Layers, errors: &mut Vec<Diagnostic>) -> Vec<String> {
+/// The processors beside the host's, or the buses: those that have a section anywhere.
+fn sections(layers: &Layers, prefix: &'static str, errors: &mut Vec<Diagnostic>) -> Vec<String> {
     let mut names = BTreeSet::new();
     for layer in &layers.layers {
-        for (name, span) in layer.named("processor.") {
+        for (name, span) in layer.named(prefix) {
             if name == HOST || !is_simple(name) {
-                let diagnostic = layer.diagnostic(span, format!("no name for a processor: \"{}\"", name.escape_debug()));
+                let diagnostic =
+                    layer.diagnostic(span, format!("no name for a {}: \"{}\"", prefix.trim_end_matches('.'), name.escape_debug()));
                 let help = "\"host\" is the processor of [node]";
                 errors.push(diagnostic.label("expected letters, digits, '-' and '_', and not \"host\"").help(help));
             }

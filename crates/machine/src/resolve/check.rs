@@ -386,6 +386,9 @@ fn check_faults(machine: &Machine, topology: &narrows_topology::Topology, layers
 pub(super) fn check_processors(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
     let of_groups = machine.groups.iter().map(|group| (format!("group.{}.processors", group.name), &group.node.processors));
     let all = std::iter::once((String::from("node.processors"), &machine.node.processors)).chain(of_groups);
+    for (path, problem) in machine.misplaced_buses() {
+        errors.push(layers.at(&path, problem.message).label(problem.label));
+    }
     let known: Vec<&str> = machine.auxiliaries.iter().map(|auxiliary| auxiliary.name.as_str()).collect();
     for (path, names) in all {
         let twice = |&(at, name): &(usize, &String)| names[..at].contains(name);

@@ -251,7 +251,7 @@ impl Plan<'_> {
         if let Some((computing, (tables, _))) = self.computing.as_ref().zip(tables.as_mut()) {
             computing.fill(tables, &factors);
         }
-        let setup = narrows_sim::Setup { hardware: self.networks.hardware(), places: &self.processes };
+        let setup = narrows_sim::Setup { hardware: self.networks.hardware_for(self.machine, &self.placement), places: &self.processes };
         // A timeline is told in the order of time, and background traffic ends with an event of the nodes.
         let alone = timeline.is_some() || self.background.is_some();
         let mut world = narrows_live::world(setup, &mapping, &self.message, if alone { 1 } else { spec.threads })?;

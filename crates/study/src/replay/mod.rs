@@ -320,7 +320,8 @@ impl ReplaySpec {
         });
         let parts: Vec<PlacedTrace> = parts.collect();
         let seen = period.map(|period| (period, Arc::new(topology.clone())));
-        let (message, hardware) = (machine.message_config(rails), networks.hardware());
+        let message = machine.message_config(rails);
+        let hardware = networks.hardware_for(&machine, &placed.concat());
         let ways = Some(Ways::of(&machine, &message));
         let timeline = self.timeline.as_ref().map(TimelineSpec::open).transpose()?;
         let replay = match (period, &timeline) {

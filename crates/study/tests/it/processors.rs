@@ -31,7 +31,7 @@ fn replay(folder: &Path, mapping: &str, sources: Vec<Source>, set: &[&str]) -> R
     let set = ["node.count=2", "node.processors=[\"dpu\"]", "processor.dpu.cores=4"].iter().chain(set).map(|&key| key.to_owned()).collect();
     let mut machine = MachineSpec::named("bxi-v2");
     machine.overrides.set = set;
-    let target = Target::Machine { machine, ppn: Some(1), mapping: mapping.to_owned(), period: None, background: Vec::new() };
+    let target = Target::Machine { machine, ppn: None, mapping: mapping.to_owned(), period: None, background: Vec::new() };
     let timeline = TimelineSpec { path: folder.join("timeline.pftrace"), window: Window::default() };
     let spec = ReplaySpec {
         sources,
@@ -67,6 +67,43 @@ fn a_turn_with_a_slow_processor_is_longer_by_what_is_slow_there() {
     assert_eq!(longer(&format!("processor.dpu.software.post={}", later(software.post, 100))), 100_000);
     assert_eq!(longer(&format!("processor.dpu.software.completion={}", later(software.completion, 30))), 30_000);
     assert_eq!(finish("linear", &["processor.dpu.speed=0.25"]), alike, "nobody is on it");
+}
+
+/// Between the processors of a node a message takes the buses between them: each turn is longer by what two messages
+/// take more.
+#[test]
+fn messages_between_processors_take_the_buses_between_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let finish = |places: &str, set: &[&str]| {
+        let file = folder.join("places.txt");
+        std::fs::write(&file, places).unwrap();
+        replay(folder, file.to_str().unwrap(), vec![pingpong(folder)], set).replay.finish
+    };
+    let intra = Machine::load("bxi-v2", &Default::default()).unwrap().intra;
+    let latency = |bus: &str, ns: u64| format!("bus.{bus}.latency={} ps", (intra.latency + SimTime::from_ns(ns)).as_ps());
+    let bandwidth = |bus: &str| format!("bus.{bus}.bandwidth={} B/s", intra.bandwidth.0);
+    let one = |ns| ["processor.dpu.bus=b".to_owned(), latency("b", ns), bandwidth("b")];
+    let two = |ns, on: &str| [&one(ns)[..], &[format!("bus.b.on={on}"), latency("c", 0), bandwidth("c")]].concat();
+    let across = "0\n0:dpu\n";
+    for network in ["packet", "flow", "loggp"] {
+        let kind = format!("network.kind={network}");
+        let run = |places: &str, set: &[String]| {
+            let set: Vec<&str> = set.iter().chain([&kind]).map(String::as_str).collect();
+            finish(places, &set)
+        };
+        assert_eq!(run(across, &one(0)), run(across, &[]), "{network}: a bus as `node.intra`");
+        // Nothing is hidden behind the way of a message that is not hidden behind this one.
+        let far = run(across, &one(1000));
+        let longer = |set: &[String]| (run(across, set) - far).as_ps() / TURNS;
+        assert_eq!(longer(&one(1100)), 2 * 100_000, "{network}");
+        assert_eq!(longer(&two(1100, "c")), 2 * (100_000 + intra.latency.as_ps()), "{network}: a bus on a bus");
+        assert_eq!(longer(&two(1100, "host")), 2 * 100_000, "{network}: nothing goes over the other bus");
+        // Ranks of one processor have its memory between them.
+        let slow = |us| [&one(100)[..], &[format!("processor.dpu.intra.latency={us}us")]].concat();
+        let longer = |places: &str| (run(places, &slow(9)) - run(places, &slow(8))).as_ps() / TURNS;
+        assert_eq!((longer("0\n0\n"), longer("0:dpu\n0:dpu\n")), (0, 2 * 1_000_000), "{network}");
+    }
 }
 
 #[test]
