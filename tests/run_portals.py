@@ -269,9 +269,14 @@ LIVE_KEYS = {
     "software.clock_read": "200 ns",
     "group.NAME.software.poll": "200 ns",
     "group.NAME.software.clock_read": "200 ns",
+    "processor.NAME.software.poll": "200 ns",
+    "processor.NAME.software.clock_read": "200 ns",
 }
-# All nodes are of this group.
-GROUP = ["--set", 'machine.groups=["NAME"]', "--set", "group.NAME.count=2"]
+# All nodes are of this group, all ranks are on this processor.
+SECTIONS = {
+    "group": ["--set", 'machine.groups=["NAME"]', "--set", "group.NAME.count=2"],
+    "processor": ["--set", 'node.processors=["NAME"]', "--set", "processor.NAME.speed=1", "--placement", "linear:NAME"],
+}
 
 
 def keys(runner):
@@ -283,8 +288,8 @@ def keys(runner):
     usual = runner.run(program, 2)
     say(usual.returncode == 0, "keys", usual.stdout.replace("\n", ", ") or usual.stderr)
     for key, value in LIVE_KEYS.items():
-        group = GROUP if key.startswith("group.") else []
-        run = runner.run(program, 2, options=[*group, "--set", f"{key}={value}"])
+        section = SECTIONS.get(key.split(".")[0], [])
+        run = runner.run(program, 2, options=[*section, "--set", f"{key}={value}"])
         changed = run.stdout != usual.stdout or seen(run)[1][1] != seen(usual)[1][1]
         say(run.returncode == 0 and changed, f"key {key}", run.stderr if run.returncode else run.stdout.splitlines()[-1])
 

@@ -248,6 +248,7 @@ def of_native(kind: str, native: NativeOutcome) -> Result:
 _RANKS = [
     ("rank", "int64"),
     ("node", "int64"),
+    ("processor", "string"),
     ("computing_s", "double"),
     ("mpi_s", "double"),
     ("waiting_s", "double"),

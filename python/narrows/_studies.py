@@ -102,8 +102,8 @@ def replay(
     """Traces on a simulated machine, as ``narrows replay`` (docs/replay.md). Several run at the same time.
 
     machine: "bxi-v2" unless ``loggp`` has LogGOPSim's parameters instead: "L=2500ns,o=1500ns,g=1000ns,G=6ns/B,S=65535".
-    ppn: ranks per node (1, or as many as are needed).
-    mapping: which nodes each trace runs on: "linear", "switch", "node", "random:SEED" or a file.
+    ppn: ranks per processor (1, or as many as are needed).
+    mapping: where each trace runs: "linear", "switch", "node", "processor", "random:SEED" or a file (docs/replay.md).
     compute_scale: factor of computing time: 0.5, or "0.5@0-31" for some nodes; several as a list.
     collectives: "openmpi", "mpich", "mpich3" or a file of rules (the machine's).
     period: applications, queues and links are looked at this often, such as "1us"; they become tables.
@@ -164,7 +164,8 @@ def run(
     """An MPI program on a simulated machine, as ``narrows run``.
 
     program: the program and its arguments: any MPI binary, or a script that starts one.
-    ppn: ranks per node (1, or as many as are needed). placement: "linear", "random:SEED" or a file.
+    ppn: ranks per processor (1, or as many as are needed). placement: "linear", "random:SEED" or a file
+    (docs/machine-files.md).
     compute: "measured", "sampled" (medians), "pooled" (medians over ranks), each with or without ":FACTOR",
     "instructions" with or without ":RATE" per second (hardware counters), or "none": then two runs are identical to the
     bit.

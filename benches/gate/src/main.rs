@@ -76,7 +76,7 @@ fn replay(size: u32) -> u64 {
     let topology = machine.topology().expect("a preset");
     let all: Vec<NodeId> = NodeId::first(machine.node.count).collect();
     let linear = "linear".parse().expect("a mapping");
-    let nodes = mapping::nodes(&linear, &machine, (&topology, &all), None, &[RANKS]).expect("a node for each rank");
+    let nodes = mapping::processors(&linear, &machine, (&topology, &all), None, &[RANKS]).expect("a node for each rank");
     let layout = mapping::layout((&topology, &all), &nodes[0]);
     let part = PlacedTrace {
         name: "gate".to_owned(),
@@ -84,7 +84,7 @@ fn replay(size: u32) -> u64 {
         collectives: Box::new(ByRules::new(Rules::parse(OPEN_MPI).expect("rules of ours"), Some(layout))),
         scale: vec![1.0],
         processes: mapping::processes(&nodes).swap_remove(0),
-        costs: vec![Costs::of(&machine.node.software, machine.nic.portals())],
+        costs: vec![Costs::of(&machine.node.host.software, machine.nic.portals())],
     };
     let config = machine.network_config(1);
     let hardware = Hardware::new(&config, topology, machine.nic_config());

@@ -391,10 +391,10 @@ pub extern "C" fn narrows_longest_nap() -> u64 {
     catch_unwind(hooks::longest_nap).map_or(0, |nap| u64::try_from(nap.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Index of the simulated node.
+/// The same for ranks that can share memory: those on one processor of a node.
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_node_color() -> c_uint {
-    catch_unwind(hooks::node).unwrap_or(0)
+    catch_unwind(hooks::memory_color).unwrap_or(0)
 }
 
 /// Rank in MPI_COMM_WORLD.

@@ -476,9 +476,9 @@ pub fn rank() -> u32 {
     state::guarded(|| unsafe { narrows_rank() })
 }
 
-/// Index of the simulated node.
+/// The same for ranks that can share memory: those on one processor of a node.
 pub fn node() -> c_int {
-    // SAFETY: no arguments. The simulator counts nodes far below 2^31, and MPI colours are non-negative ints.
+    // SAFETY: no arguments. Nodes and processors have 28 bits, and MPI colours are non-negative ints.
     (state::guarded(|| unsafe { narrows_node_color() }) & 0x7fff_ffff) as c_int
 }
 

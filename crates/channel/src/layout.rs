@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"narrows\0");
 /// Raised with every change of this file or of [`crate::record`].
-pub const VERSION: u32 = 18;
+pub const VERSION: u32 = 19;
 
 /// Simulated time starts here, ps: one second. What ranks do during MPI_Init lies before it.
 pub const EPOCH_PS: u64 = 1_000_000_000_000;
@@ -143,8 +143,10 @@ pub struct Processor {
     pub sampled: u64,
     /// The rank begins so late, ps.
     pub late_ps: u64,
-    /// Cores of the node.
+    /// Its cores.
     pub cores: u32,
+    /// Its number on the node: 0 is the host's.
+    pub number: u32,
 }
 
 /// Bytes of a page: ranks can write some pages and not others.
@@ -247,6 +249,14 @@ pub struct Written {
     pub time: AtomicU64,
 }
 
+impl RankHeader {
+    /// What ranks that can share memory have in common: those on one processor, as memory belongs to a processor.
+    pub fn memory_color(&self) -> u32 {
+        // Nodes have 20 bits, processors of a node 8.
+        self.processor.number << 20 | self.node
+    }
+}
+
 /// The start of a rank's region. The rank can write all pages of its region but the first one, and those of no other.
 #[repr(C, align(64))]
 #[derive(Debug)]
@@ -261,7 +271,7 @@ pub struct RankHeader {
     pub host_length: u32,
     /// Name of the simulated host.
     pub host: [u8; 64],
-    /// Of the node.
+    /// What it is on.
     pub processor: Processor,
     rest: [u8; PAGE - PLACED],
     /// See [`state`]; the futex of the rank.

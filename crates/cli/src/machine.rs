@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::form::{Form, keys_and_values};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use narrows_machine::{Diagnostic, Machine, MachineError, NetworkKind, Overrides, PRESETS};
+use narrows_machine::{Diagnostic, Machine, MachineError, NetworkKind, Node, Overrides, PRESETS};
 use narrows_output::{exit, warn};
 use narrows_results::{Column, Table};
 use serde_json::json;
@@ -112,7 +112,7 @@ fn list(form: Form) -> Result<u8, Failure> {
             ("name", column(&|machine| machine.name.clone())),
             ("description", column(&|machine| machine.description.clone())),
             ("nodes", Column::Integer(machines.iter().map(|machine| i64::from(machine.node.count)).collect())),
-            ("cores", Column::Integer(machines.iter().map(|machine| i64::from(machine.node.cores)).collect())),
+            ("cores", Column::Integer(machines.iter().map(|machine| i64::from(machine.node.host.cores)).collect())),
             ("nic", column(&|machine| machine.nic.kind.name().to_owned())),
             ("topology", column(&|machine| machine.topology.kind.name().to_owned())),
             ("host_link", column(&|machine| machine.link.host.bandwidth.to_string())),
@@ -152,9 +152,15 @@ fn check(name: &str, overrides: OverrideArguments, form: Form) -> Result<u8, Fai
     }
 }
 
+/// "64 nodes of 64 cores", with what is beside the hosts': "and 8 of bf2".
+fn of_nodes(machine: &Machine, node: &Node) -> String {
+    let beside = machine.processors(node).skip(1).map(|(name, processor)| format!(" and {} of {name}", processor.cores));
+    format!("{} nodes of {} cores{}", node.count, node.host.cores, beside.collect::<String>())
+}
+
 /// "64 nodes of 64 cores, bxi-v2 NICs, fat-tree, links of 11.1 GB/s"; a part for each network, with its planes.
 fn summary(machine: &Machine) -> String {
-    let nodes: Vec<String> = machine.parts().map(|(_, node)| format!("{} nodes of {} cores", node.count, node.cores)).collect();
+    let nodes: Vec<String> = machine.parts().map(|(_, node)| of_nodes(machine, node)).collect();
     let network = |machine: &Machine| {
         format!("{} NICs, {}, links of {}", machine.nic.kind.name(), machine.topology.kind.name(), machine.link.host.bandwidth)
     };

@@ -45,13 +45,14 @@ pub struct ReplayArgs {
     /// coreN, routerN, as a graph file calls them, or numbers (see network.faults); may be repeated
     #[arg(long, value_name = "KEY=VALUE ...")]
     fault: Vec<String>,
-    /// Ranks per node [default: 1, or as many as are needed]
+    /// Ranks per processor, of which most nodes have one [default: 1, or as many as are needed]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     ppn: Option<u32>,
-    /// Which nodes each trace runs on: consecutive ones, those of every other switch, every other one, random, or a
-    /// file with one node per line
+    /// Where each trace runs: on consecutive nodes, those of every other switch, every other one, on the first, second
+    /// ... processor of all nodes, at random, or a file with one node per line; linear:host,NAME and random:SEED:NAME
+    /// take processors of these names
     /// [default: linear]
-    #[arg(long, value_name = "linear|switch|node|random:SEED|FILE")]
+    #[arg(long, value_name = "linear|switch|node|processor|random:SEED|FILE")]
     mapping: Option<String>,
     /// Network model [default: the machine's]
     #[arg(long, value_name = "packet|flow|loggp", value_parser = crate::machine::network())]

@@ -55,10 +55,11 @@ pub struct RunArgs {
     /// built with Portals 4
     #[arg(long, default_value = "ofi", value_name = "ofi|mtl-portals4|btl-portals4", value_parser = parse_transport)]
     pub transport: launch::Transport<'static>,
-    /// Ranks per node [default: 1, or as many as are needed]
+    /// Ranks per processor, of which most nodes have one [default: 1, or as many as are needed]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub ppn: Option<u32>,
-    /// Which node each rank runs on: linear, random:SEED, or a file with one node per line
+    /// Where each rank runs: linear, random:SEED, or a file with one node per line; on the hosts' processors, or those
+    /// of names behind it, as in linear:host,NAME, in a file node000:NAME
     #[arg(long, default_value = "linear", value_name = "linear|random:SEED|FILE")]
     pub placement: String,
     /// Network model [default: the machine's]

@@ -76,6 +76,7 @@ impl Agent for Source {
             payload: Bytes(self.bytes),
             source_dma: true,
             target_dma: true,
+            route: 0,
         });
     }
 

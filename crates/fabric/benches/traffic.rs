@@ -53,6 +53,7 @@ fn run(case: &Case) {
                     payload: Bytes(payload),
                     source_dma: true,
                     target_dma: true,
+                    route: 0,
                 });
             }
             driver.run();

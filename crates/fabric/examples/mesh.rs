@@ -55,6 +55,7 @@ impl Agent for Bernoulli {
                 payload: Bytes(68),
                 source_dma: false,
                 target_dma: false,
+                route: 0,
             });
         }
     }

@@ -53,6 +53,16 @@ pub struct IntraNodeConfig {
     pub rate: ByteRate,
 }
 
+/// The routes within nodes that have several processors. A bus is like [`IntraNodeConfig`], in one direction; the
+/// memory of a processor is one too.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NodeRoutes {
+    /// Those of a node: each node has all of them.
+    pub buses: Vec<IntraNodeConfig>,
+    /// What a message passes, by [`crate::Transfer::route`], from 1 on; 0 is [`NetworkConfig::intra_node`].
+    pub routes: Vec<Vec<u16>>,
+}
+
 /// How an output chooses among what waits for it. Virtual networks are the traffic classes.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
@@ -307,6 +317,8 @@ pub struct NetworkConfig {
     pub flow_control: FlowControl,
     /// Between ranks of one node.
     pub intra_node: IntraNodeConfig,
+    /// Between ranks on several processors of one node.
+    pub node_routes: NodeRoutes,
     /// For [`NetworkKind::LogGp`].
     pub loggp: LogGpConfig,
     /// For [`NetworkKind::Flow`].
@@ -360,6 +372,7 @@ impl Default for NetworkConfig {
             flow_control: FlowControl::Credits,
             // Our choice: a copy through shared memory on a current server.
             intra_node: IntraNodeConfig { latency: SimTime::from_ns(300), rate: ByteRate(10_000_000_000) },
+            node_routes: NodeRoutes::default(),
             loggp: LogGpConfig::default(),
             flow: FlowConfig::default(),
             ecn: None,

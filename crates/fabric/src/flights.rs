@@ -1,7 +1,8 @@
 //! The transfers in flight: slots, and the path within a node.
 
 use crate::timing::Costs;
-use crate::{Event, EventKind, Notice, Out, Statistics, Transfer};
+use crate::within::{Buses, Passes};
+use crate::{Event, EventKind, NodeRoutes, Notice, Out, Statistics, Transfer};
 use narrows_engine::Slab;
 use narrows_units::SimTime;
 
@@ -27,16 +28,18 @@ pub(crate) struct Flights {
     hosts: u32,
     /// Per node: when the path within it is free.
     intra_node_free: Vec<u64>,
+    buses: Buses,
     virtual_networks: u8,
     pub(crate) statistics: Statistics,
 }
 
 impl Flights {
-    pub(crate) fn new(hosts: u32, virtual_networks: u8) -> Self {
+    pub(crate) fn new(hosts: u32, virtual_networks: u8, routes: &NodeRoutes) -> Self {
         Flights {
             slots: Slab::default(),
             hosts,
             intra_node_free: vec![0; hosts as usize],
+            buses: Buses::new(routes, hosts as usize),
             virtual_networks,
             statistics: Statistics::default(),
         }
@@ -73,14 +76,18 @@ impl Flights {
         let slot = self.open(transfer, out);
         self.statistics.intra_node += 1;
         let node = transfer.source;
-        let start = self.intra_node_free[node as usize].max(now.as_ps());
-        let copied = start + costs.intra_node_copy(transfer.payload.0);
-        self.intra_node_free[node as usize] = copied;
-        let latency = costs.intra_node_latency().as_ps();
+        let passes = if transfer.route == 0 {
+            let begin = SimTime(self.intra_node_free[node as usize].max(now.as_ps()));
+            let copied = begin + SimTime(costs.intra_node_copy(transfer.payload.0));
+            self.intra_node_free[node as usize] = copied.as_ps();
+            Passes { begin, copied, latency: costs.intra_node_latency() }
+        } else {
+            self.buses.pass(now, node as usize, transfer.route, transfer.payload)
+        };
         if !self.slots.at(slot).source_done {
-            out.schedule(SimTime(copied), node, Event::new(EventKind::SourceDone, slot));
+            out.schedule(passes.copied, node, Event::new(EventKind::SourceDone, slot));
         }
-        self.schedule_arrival(SimTime(start + latency), SimTime(copied + latency), node, slot, out);
+        self.schedule_arrival(passes.head(), passes.tail(), node, slot, out);
     }
 
     /// Schedules head and tail; one event when they come together.

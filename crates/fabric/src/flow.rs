@@ -161,7 +161,7 @@ impl FlowNetwork {
         }
         Ok(FlowNetwork {
             direct_up_to: config.flow.direct_up_to.0.max(config.mtu.0),
-            flights: Flights::new(hosts, config.virtual_networks),
+            flights: Flights::new(hosts, config.virtual_networks, &config.node_routes),
             endpoints: Endpoints::new(hosts),
             pcie_limits: config.pcie_rate < config.host_link.rate,
             flows: Vec::new(),

@@ -28,6 +28,7 @@
 //! let put = Transfer {
 //!     id: TransferId(0), source: 0, target: 15, virtual_network: 0, payload: Bytes(1 << 20), source_dma: true,
 //!     target_dma: true,
+//!     route: 0,
 //! };
 //! network.start(put);
 //! network.run();
@@ -54,10 +55,11 @@ pub mod port;
 pub mod seam;
 pub mod timing;
 mod whole;
+pub mod within;
 
 pub use config::{
     Arbitration, Checks, ConfigError, Delivery, Derived, FlowConfig, FlowControl, Forwarding, Fraction, IntraNodeConfig, LinkConfig,
-    LogGpConfig, NetworkConfig, NetworkKind, PauseConfig, Queueing, Reliability, Turns,
+    LogGpConfig, NetworkConfig, NetworkKind, NodeRoutes, PauseConfig, Queueing, Reliability, Turns,
 };
 pub use congestion::*;
 pub use faults::{Fault, Probability};
@@ -86,6 +88,8 @@ pub struct Transfer {
     pub source_dma: bool,
     /// The payload is written to host memory over PCIe at the target.
     pub target_dma: bool,
+    /// Within a node: see [`NodeRoutes::routes`].
+    pub route: u16,
 }
 
 /// See [`Transfer::id`].

@@ -17,6 +17,7 @@ use crate::packet::state::NEVER;
 use crate::parallel::{Agent, RegionEffects};
 use crate::port::PortEffects as _;
 use crate::timing::{self, Costs, ZeroLoad};
+use crate::within::{Buses, Passes};
 use crate::{Arrival, EventKind, Statistics, Transfer, Tree};
 use narrows_engine::Arena;
 use narrows_topology::{LinkClass, Topology, Vertex};
@@ -36,6 +37,8 @@ pub(crate) struct LogGpNetwork {
     hosts: Vec<Host>,
     coming: Arena<Coming>,
     known: Known,
+    /// Of nodes with several processors.
+    buses: Buses,
     statistics: Statistics,
 }
 
@@ -159,6 +162,7 @@ impl LogGpNetwork {
     /// That of a region, from a configuration that [`NetworkConfig::check`] has passed.
     pub(crate) fn new(region: u32, config: &NetworkConfig, layout: Arc<Layout>) -> Self {
         let hosts = layout.hosts.iter().filter(|home| home.0 == region).count();
+        let buses = Buses::new(&config.node_routes, hosts);
         LogGpNetwork {
             region,
             costs: Costs::new(config, &layout.topology),
@@ -168,6 +172,7 @@ impl LogGpNetwork {
             hosts: vec![Host::IDLE; hosts],
             coming: Arena::new(),
             known: Known(Box::new([None; Known::PLACES])),
+            buses,
             statistics: Statistics::default(),
         }
     }
@@ -241,12 +246,17 @@ impl LogGpNetwork {
     /// Between ranks of one node.
     fn start_within<A: Agent>(&mut self, now: SimTime, transfer: &Transfer, effects: &mut RegionEffects<A>) {
         self.statistics.intra_node += 1;
-        let (copy, latency) = (self.costs.intra_node_copy(transfer.payload.0), self.costs.intra_node_latency());
-        let begin = SimTime(self.host(transfer.source).within.pass(now.as_ps(), copy));
-        let copied = begin + SimTime(copy);
-        let slot = self.open(arrival(now, transfer), Passage::default(), true, reads(transfer).then_some(copied), effects);
+        let passes = if transfer.route == 0 {
+            let (copy, latency) = (self.costs.intra_node_copy(transfer.payload.0), self.costs.intra_node_latency());
+            let begin = SimTime(self.host(transfer.source).within.pass(now.as_ps(), copy));
+            Passes { begin, copied: begin + SimTime(copy), latency }
+        } else {
+            let local = self.layout.hosts[transfer.source as usize].1 as usize;
+            self.buses.pass(now, local, transfer.route, transfer.payload)
+        };
+        let slot = self.open(arrival(now, transfer), Passage::default(), true, reads(transfer).then_some(passes.copied), effects);
         let number = self.pass(transfer.target, slot);
-        schedule_arrival(begin + latency, copied + latency, transfer.target, number, effects);
+        schedule_arrival(passes.head(), passes.tail(), transfer.target, number, effects);
     }
 
     /// A message whose head is at the target's gate at `at`; `read`: when its source has been read, if it is.

@@ -109,13 +109,14 @@ fn mine() -> Option<&'static Shared> {
     shared::opened().filter(|_| MINE.load(Ordering::Acquire))
 }
 
-/// Cores of the node that are this rank's: all ranks of the node have the same share.
+/// Cores of the processor that are this rank's: all ranks on it have the same share.
 pub(crate) fn cores_of_rank() -> u64 {
     static CORES: OnceLock<u64> = OnceLock::new();
     let Some(Shared { mapping, file, rank, .. }) = mine() else { return u64::MAX };
     *CORES.get_or_init(|| {
-        let node = |number: u32| mapping.region(number).is_ok_and(|region| region.header().node == rank.node);
-        let here = (0..file.ranks).filter(|&number| node(number)).count() as u64;
+        let color = rank.memory_color();
+        let beside = |number: u32| mapping.region(number).is_ok_and(|region| region.header().memory_color() == color);
+        let here = (0..file.ranks).filter(|&number| beside(number)).count() as u64;
         (u64::from(rank.processor.cores) / here.max(1)).max(1)
     })
 }

@@ -594,9 +594,9 @@ pub fn longest_nap() -> Duration {
     belongs_to().map_or(Duration::ZERO, |(shared, _)| LONGEST_NAP_PER_RANK * shared.file.ranks)
 }
 
-/// Index of the simulated node.
-pub fn node() -> u32 {
-    belongs_to().map_or(0, |(_, rank)| rank.node)
+/// See [`narrows_channel::RankHeader::memory_color`].
+pub fn memory_color() -> u32 {
+    belongs_to().map_or(0, |(_, rank)| rank.memory_color())
 }
 
 /// Global rank.

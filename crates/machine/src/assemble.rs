@@ -78,6 +78,7 @@ impl Machine {
                 model::FlowControl::Pfc => FlowControl::Pause(network.pfc),
             },
             intra_node: IntraNodeConfig { latency: self.intra.latency, rate: self.intra.bandwidth },
+            node_routes: self.node_routes().0,
             loggp: network.loggp,
             flow: network.flow,
             ecn: (self.switch.marking == model::Marking::Ecn).then_some(narrows_fabric::Ecn {

@@ -1,9 +1,9 @@
 //! Every key of a machine file: each configuration lists its own ([`narrows_keys`]), this puts them together. Reading,
 //! writing, diagnostics and the reference in `docs/machine-files.md` all come from the one table.
 
-use crate::model::{Fabric, Failed, Group, Link, Links, Machine, Network, Nic, Node, Switch};
+use crate::model::{Auxiliary, Bus, Fabric, Failed, Group, Link, Links, Machine, Network, Nic, Node, Switch};
 use crate::wiring::{self, Topology};
-use narrows_keys::{Key, Keys};
+use narrows_keys::{Field, Key, Keys};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -22,6 +22,8 @@ pub(crate) struct Draft {
 /// Keys of earlier versions, and what a file says today.
 pub(crate) const FORMER: &[(&str, &str)] = &[
     ("nic.max_war_ordered_size", "delete the line: writes after reads are never ordered, as on BXI"),
+    ("node.memory", NO_MEMORY),
+    ("group.NAME.memory", NO_MEMORY),
     ("nic.max_entries", "expected nic.limits.max_entries"),
     ("nic.max_unexpected_headers", "expected nic.limits.max_unexpected_headers"),
     ("nic.max_mds", "expected nic.limits.max_mds"),
@@ -35,12 +37,29 @@ pub(crate) const FORMER: &[(&str, &str)] = &[
     ("nic.max_waw_ordered_size", "expected nic.limits.max_waw_ordered_size"),
 ];
 
+const NO_MEMORY: &str = "delete the line: no model asks how much memory a node has";
+
 /// Most rails.
 const RAILS_MAX: u32 = narrows_message::Rails::MAX as u32;
 
 /// Sections in the order of the reference.
-const SECTIONS: [&str; 13] =
-    ["machine", "node", "nic", "network", "link", "switch", "topology", "software", "message", "collectives", "ip", "power", "group"];
+const SECTIONS: [&str; 15] = [
+    "machine",
+    "node",
+    "nic",
+    "network",
+    "link",
+    "switch",
+    "topology",
+    "software",
+    "message",
+    "collectives",
+    "ip",
+    "power",
+    "group",
+    "processor",
+    "bus",
+];
 
 /// The table. Defaults of `[nic]` are those of BXI v2 (portals4.md section 5; `machines/bxi-v2.toml`
 /// has the source of each); the others are our own choices, explained in that file too.
@@ -83,7 +102,26 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
     for Group { name, node } in &mut m.groups {
         let mut of_node = Vec::new();
         node.list("node", &mut of_node);
-        keys.extend(of_node.into_iter().map(|key| of_group(key, name)));
+        in_order(&mut of_node);
+        keys.extend(of_node.into_iter().map(|key| of_section(key, "group", name)));
+    }
+    for Auxiliary { name, processor, idle, bus, intra } in &mut m.auxiliaries {
+        let doc = "The bus to the other processors of its node, `[bus.NAME]`; \"\": ranks there are reached over `node.intra`";
+        keys.push(Key::new(&format!("processor.{name}"), "bus", bus, doc).default("\"\""));
+        let mut of_processor = Vec::new();
+        processor.list("node", &mut of_processor);
+        keys.extend(of_processor.into_iter().map(|key| of_section(key, "processor", name)));
+        let doc = "The processor, whatever it does: of each node that has it, and ranks on any processor";
+        keys.push(Key::new(&format!("processor.{name}.power"), "idle", idle, doc).default("\"0 W\""));
+        let mut of_intra = Vec::new();
+        intra.list("node.intra", ["Between two ranks on it", "Between ranks on it, shared by all of them"], &mut of_intra);
+        keys.extend(of_intra.into_iter().map(|key| of_section(key, "processor", name)));
+    }
+    for Bus { name, on, link } in &mut m.buses {
+        let section = format!("bus.{name}");
+        let doc = "What it hangs on: `host`, another processor that its nodes have, or a bus";
+        keys.push(Key::new(&section, "on", on, doc).default("\"host\""));
+        link.list(&section, ["From one end to the other", "From one end to the other, per direction"], &mut keys);
     }
     in_order(&mut keys);
     for Fabric { name, machine: Machine { nic, network, link, switch, topology, failed, .. } } in &mut m.fabrics {
@@ -117,10 +155,10 @@ fn in_order(keys: &mut [Key<'_>]) {
     keys.sort_by_key(|key| SECTIONS.iter().position(|section| key.path.split('.').next() == Some(section)));
 }
 
-/// The same key of the nodes of one group.
-fn of_group<'a>(mut key: Key<'a>, group: &str) -> Key<'a> {
+/// The same key of the nodes of one group, or of a processor beside the host's.
+fn of_section<'a>(mut key: Key<'a>, kind: &str, name: &str) -> Key<'a> {
     let path = std::mem::take(&mut key.path);
-    key.path = format!("group.{group}.{}", path.strip_prefix("node.").unwrap_or(&path));
+    key.path = format!("{kind}.{name}.{}", path.strip_prefix("node.").unwrap_or(&path));
     if path == "node.count" {
         key.doc = String::from("Nodes of this group");
     } else {
@@ -143,14 +181,21 @@ fn of_fabric<'a>(key: Key<'a>, fabric: &str) -> Key<'a> {
 }
 
 impl Draft {
-    /// Placeholders everywhere. `groups` and `fabrics`: their names.
-    pub(crate) fn blank(groups: &[String], fabrics: &[String]) -> Draft {
+    /// Placeholders everywhere. `groups`, `fabrics`, `processors` and `buses`: their names.
+    pub(crate) fn blank(groups: &[String], fabrics: &[String], processors: &[String], buses: &[String]) -> Draft {
+        let auxiliary = |name: &String| {
+            let (name, bus, intra) = (name.clone(), String::new(), Link::blank());
+            Auxiliary { name, processor: Keys::blank(), idle: Field::blank(), bus, intra }
+        };
+        let bus = |name: &String| Bus { name: name.clone(), on: String::new(), link: Link::blank() };
         let mut machine = Machine {
             name: String::new(),
             description: String::new(),
             source: String::new(),
             node: Keys::blank(),
             groups: groups.iter().map(|name| Group { name: name.clone(), node: Node::blank() }).collect(),
+            auxiliaries: processors.iter().map(auxiliary).collect(),
+            buses: buses.iter().map(bus).collect(),
             rails: 1,
             fabrics: Vec::new(),
             intra: Link::blank(),
@@ -189,12 +234,12 @@ impl Draft {
     }
 }
 
-/// What stands for the name of a group in the paths of its keys.
+/// What stands for the name of a group, a processor or a bus in the paths of its keys.
 pub(crate) const NAME: &str = "NAME";
 
-/// The keys that there may be, of one group.
+/// The keys that there may be, of one group, one processor beside the host's and one bus.
 pub(crate) fn generic() -> Draft {
-    Draft::blank(&[NAME.to_owned()], &[])
+    Draft::blank(&[NAME.to_owned()], &[], &[NAME.to_owned()], &[NAME.to_owned()])
 }
 
 /// The defaults of all keys that have some.
@@ -213,16 +258,16 @@ pub(crate) fn paths() -> impl Iterator<Item = &'static str> {
 }
 
 /// `group.slow.cores` as `group.NAME.cores`, `fabric.ib.network.mtu` as `network.mtu`.
-fn of_any_name(path: &str) -> Cow<'_, str> {
+pub(crate) fn of_any_name(path: &str) -> Cow<'_, str> {
     if let Some(rest) = in_fabric(path) {
         return Cow::Borrowed(if is_of_network(rest) { rest } else { "no such section" });
     }
-    match path.strip_prefix("group.") {
-        None => Cow::Borrowed(path),
-        Some(rest) => match rest.split_once('.') {
-            None => Cow::Owned(format!("group.{NAME}")),
-            Some((_, rest)) => Cow::Owned(format!("group.{NAME}.{rest}")),
+    match path.split_once('.') {
+        Some((kind @ ("group" | "processor" | "bus"), rest)) => match rest.split_once('.') {
+            None => Cow::Owned(format!("{kind}.{NAME}")),
+            Some((_, rest)) => Cow::Owned(format!("{kind}.{NAME}.{rest}")),
         },
+        _ => Cow::Borrowed(path),
     }
 }
 
@@ -277,7 +322,7 @@ pub(crate) fn names_in(section: &str) -> Vec<&'static str> {
 /// "keys of nic.kind = "mailbox": command_size, event_size ..."
 pub(crate) fn help_on_kind(selector: &str, kind: &str) -> String {
     let section = selector.split('.').next().unwrap_or(selector);
-    let mut draft = Draft::blank(&[], &[]);
+    let mut draft = Draft::blank(&[], &[], &[], &[]);
     let keys = table(&mut draft);
     let applies = |key: &&Key<'_>| key.only.as_ref().is_none_or(|only| only.values.contains(&kind));
     let has = |key: &&Key<'_>| key.path.split('.').next() == Some(section) && key.path != selector && applies(key);

@@ -11,23 +11,24 @@
 //! | `wiring` | the rules of `[topology]`: names, keys, room, graphs |
 //! | `write` | [`Machine::to_toml`], [`Machine::to_json`] |
 //! | `presets` | the machines inside the binary (`machines/*.toml`) |
-//! | `placement` | which rank runs on which node |
+//! | `placement` | which rank runs on which processor |
 //! | `collectives` | the rules of a replay's collectives |
+//! | `buses` | routes between the processors of a node |
 //! | `gateways` | modules, and the gateways between them |
 //! | `assemble` | configurations of the NIC, message, network and topology models |
 //!
 //! `docs/machine-files.md` is the reference of the keys.
 //!
 //! ```
-//! use narrows_machine::{Machine, NodeId, Overrides, Placement, placement};
+//! use narrows_machine::{Machine, NodeId, Overrides, Placement, ProcessorId, placement};
 //!
 //! let overrides = Overrides { nodes: Some(16), set: vec!["nic.put_occupancy=150ns".to_owned()] };
 //! let machine = Machine::load("bxi-v2", &overrides).unwrap();
 //! assert_eq!(machine.node.count, 16);
 //! assert_eq!(machine.nic_config().portals().put_occupancy, "150 ns".parse().unwrap());
 //! assert_eq!(machine.topology().unwrap().hosts(), 16);
-//! let nodes = placement(&Placement::Linear, &machine, Some(2), 4).unwrap();
-//! assert_eq!(nodes, [0, 0, 1, 1].map(NodeId));
+//! let placed = placement(&Placement::Linear(Vec::new()), &machine, Some(2), 4).unwrap();
+//! assert_eq!(placed, [0, 0, 1, 1].map(|node| ProcessorId::host(NodeId(node))));
 //!
 //! let error = Machine::load("bxi-v1", &Overrides::default()).unwrap_err();
 //! assert!(error.to_string().contains("did you mean \"bxi-v2\"?"));
@@ -36,6 +37,7 @@
 #![forbid(unsafe_code)]
 
 mod assemble;
+mod buses;
 mod collectives;
 mod fault;
 mod gateways;
@@ -56,12 +58,12 @@ pub use fault::FaultError;
 pub use host::{HostPattern, HostPatternError};
 pub use ip::{Gateway, Ip, Receiver, Tunnel};
 pub use model::{
-    Arrangement, Distribution, Exanet, Fabric, Failed, GatewayChoice, Gateways, GlobalLink, Group, Link, Links, Machine, Message,
-    MessageProtocol, Mpc, Network, NetworkKind, NetworkPower, Nic, NicKind, Node, NodePower, Phy, Plane, Pscom, RailChoice, Rendezvous,
-    RoutingKind, Software, Speed, Switch, SwitchOr, System,
+    Arrangement, Auxiliary, Bus, Distribution, Exanet, Fabric, Failed, GatewayChoice, Gateways, GlobalLink, Group, HOST, Link, Links,
+    Machine, Message, MessageProtocol, Mpc, Network, NetworkKind, NetworkPower, Nic, NicKind, Node, Phy, Plane, Processor, ProcessorPower,
+    Pscom, RailChoice, Rendezvous, RoutingKind, Software, Speed, Switch, SwitchOr, System,
 };
 pub use narrows_keys::Diagnostic;
-pub use narrows_units::NodeId;
+pub use narrows_units::{NodeId, ProcessorId};
 pub use placement::{Placement, PlacementError, fill, placement};
 pub use presets::{PRESETS, Preset, preset};
 pub use wiring::{Topology, TopologyKind};

@@ -10,7 +10,7 @@ use narrows_keys::{Field, Key, Keys, Limits, Only, OrWord, Problem, Quantity, Va
 pub use narrows_message::{GatewayChoice, RailChoice, Rendezvous};
 use narrows_nic::{NicConfig, TcpConfig};
 pub use narrows_topology::{Arrangement, RoutingKind};
-use narrows_units::{ByteRate, Bytes, NodeId, Power, Rail, SimTime};
+use narrows_units::{ByteRate, Bytes, NodeId, Power, ProcessorId, Rail, SimTime};
 
 /// A machine, complete: every quantity has a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,10 @@ pub struct Machine {
     pub node: Node,
     /// Parts of the machine that differ in their nodes, in the order of these; none: all are alike.
     pub groups: Vec<Group>,
+    /// Processors that nodes may have beside the host's.
+    pub auxiliaries: Vec<Auxiliary>,
+    /// Buses between processors.
+    pub buses: Vec<Bus>,
     /// Ports of a node on each of its networks, one for each of as many planes of it.
     pub rails: u32,
     /// Networks that differ; none: there is the one of this machine's own keys.
@@ -74,6 +78,43 @@ impl Machine {
     pub fn node(&self, id: NodeId) -> &Node {
         let part = self.parts().take_while(|&(first, _)| first <= id).last();
         part.filter(|&(first, node)| id.0 - first.0 < node.count).expect("a node of this machine").1
+    }
+
+    /// The processors of a node with their names: the host's, then those of `node.processors`.
+    ///
+    /// # Panics
+    /// When one of them is none of the machine.
+    pub fn processors<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = (&'a str, &'a Processor)> {
+        let called = |name: &'a String| self.auxiliary(name).map(|auxiliary| (name.as_str(), &auxiliary.processor));
+        let beside = node.processors.iter().map(move |name| called(name).expect("a processor of this machine"));
+        std::iter::once((HOST, &node.host)).chain(beside)
+    }
+
+    /// The section of a processor beside the host's.
+    pub fn auxiliary(&self, name: &str) -> Option<&Auxiliary> {
+        self.auxiliaries.iter().find(|auxiliary| auxiliary.name == name)
+    }
+
+    /// A processor, and its name.
+    ///
+    /// # Panics
+    /// When the machine does not have it.
+    pub fn processor(&self, id: ProcessorId) -> (&str, &Processor) {
+        self.processors(self.node(id.node)).nth(id.number.into()).expect("a processor of this node")
+    }
+
+    /// The host name of who is on a processor: those beside the host's have one of their own.
+    ///
+    /// # Panics
+    /// When the machine does not have it.
+    pub fn host_name_on(&self, id: ProcessorId) -> String {
+        let host = self.host_name(id.node);
+        if id.number == 0 { host } else { format!("{host}-{}", self.processor(id).0) }
+    }
+
+    /// Cores of all processors of a node.
+    pub(crate) fn cores(&self, node: &Node) -> u64 {
+        self.processors(node).map(|(_, processor)| u64::from(processor.cores)).sum()
     }
 
     /// The nodes that join a network.
@@ -186,37 +227,75 @@ pub struct Group {
     pub node: Node,
 }
 
+/// What the processor of `[node]` is called.
+pub const HOST: &str = "host";
+
+/// `[processor.NAME]`: a processor beside the host's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Auxiliary {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub processor: Processor,
+    /// What it takes, whatever it does.
+    pub idle: Power,
+    /// The bus that it hangs on; empty: none.
+    pub bus: String,
+    /// Between two ranks on it.
+    pub intra: Link,
+}
+
+/// `[bus.NAME]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bus {
+    /// Its name.
+    pub name: String,
+    /// The processor or the bus that it hangs on.
+    pub on: String,
+    /// From one end to the other.
+    pub link: Link,
+}
+
 keys! {
-    /// `[node]`, `[software]` and the node's part of `[power]`: nodes that are alike.
+    /// `[node]` and the node's part of `[power]`: nodes that are alike.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Node {
         /// Number of nodes; `--nodes` overrides it.
         pub count: u32, in 1..=NODES_MAX;
-        /// Cores of a node: the most ranks that it takes.
-        pub cores: u32, in 1..=1 << 16;
-        /// How many times as fast a core computes as the one on which computing time was measured.
-        pub speed: Speed = 1;
+        /// A node with ranks, whatever it does (docs/power.md).
+        pub power: Power = "0 W", at "power.node";
+        /// The processor of the host.
+        pub host: Processor => "";
+        /// Processors of a node beside the host's, `[processor.NAME]` each.
+        pub processors: Vec<String> = [];
         /// The networks that a node joins, of `machine.fabrics`; none: all of them.
         pub fabrics: Vec<String> = [];
         /// The networks between which a node passes messages on (docs/gateways.md); none: it is no gateway.
         pub gateway: Vec<String> = [];
-        /// Memory of a node.
-        pub memory: Bytes, in Bytes(1)..;
         /// Host names: `{}` is the node index, `{:03}` with three digits.
         pub host_name: HostPattern = "node{:03}";
-        /// Costs of the MPI software on a core.
-        pub software: Software => ".software";
-        /// What they take.
-        pub power: NodePower => ".power";
     }
 }
 
 keys! {
-    /// `[power]`: a node.
+    /// A processor: of the host in `[node]`, `[software]` and `[power]`, another one in `[processor.NAME]`.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Processor {
+        /// Cores of the processor: the most ranks that it takes.
+        pub cores: u32, in 1..=1 << 16;
+        /// How many times as fast a core computes as the one on which computing time was measured.
+        pub speed: Speed = 1;
+        /// Costs of the MPI software on a core.
+        pub software: Software => ".software";
+        /// What it takes.
+        pub power: ProcessorPower => ".power";
+    }
+}
+
+keys! {
+    /// `[power]`: a processor.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct NodePower {
-        /// A node with ranks, whatever it does (docs/power.md).
-        pub node: Power = "0 W";
+    pub struct ProcessorPower {
         /// More for a core while its rank computes.
         pub core: Power = "0 W";
         /// More for a core while its rank is in MPI, where libraries poll.

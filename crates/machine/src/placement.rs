@@ -1,31 +1,40 @@
-//! Which rank runs on which node.
+//! Which rank runs on which processor of which node.
 
-use crate::model::Machine;
+use crate::model::{HOST, Machine, Node, Processor};
 use narrows_engine::random;
-use narrows_units::NodeId;
+use narrows_units::{NodeId, ProcessorId};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// How ranks are spread over the nodes.
+/// How ranks are spread over the nodes. Where names of processors are asked for, none: those of the hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// Node 0 first, as many ranks as go there, then node 1 ...
-    Linear,
+    /// Node 0 first, as many ranks as go there, then node 1 ...; of a node, the processors of these names in this
+    /// order.
+    Linear(Vec<String>),
     /// The same over the nodes in an order drawn from this seed.
-    Random(u64),
-    /// One node index or host name per line, in rank order; `#` starts a comment.
+    Random(u64, Vec<String>),
+    /// One node index or host name per line, in rank order, with `:NAME` behind it if it is another processor than the
+    /// host's; `#` starts a comment.
     File(PathBuf),
 }
 
-/// `linear`, `random:SEED`, anything else is a file.
+/// `linear`, `random:SEED`, with `:NAME,NAME` behind them for other processors than the hosts'; anything else is a
+/// file.
 impl FromStr for Placement {
     type Err = PlacementError;
 
     fn from_str(text: &str) -> Result<Placement, PlacementError> {
-        match text.split_once(':') {
-            None if text == "linear" => Ok(Placement::Linear),
-            Some(("random", seed)) => seed.parse().map(Placement::Random).map_err(|_| PlacementError::Seed { seed: seed.to_owned() }),
+        let names = |text: Option<&str>| text.into_iter().flat_map(|names| names.split(',')).map(str::to_owned).collect();
+        let (kind, rest) = text.split_once(':').map_or((text, None), |(kind, rest)| (kind, Some(rest)));
+        match (kind, rest) {
+            ("linear", on) => Ok(Placement::Linear(names(on))),
+            ("random", Some(rest)) => {
+                let (seed, on) = rest.split_once(':').map_or((rest, None), |(seed, on)| (seed, Some(on)));
+                let number = seed.parse().map_err(|_| PlacementError::Seed { seed: seed.to_owned() })?;
+                Ok(Placement::Random(number, names(on)))
+            }
             _ => Ok(Placement::File(PathBuf::from(text))),
         }
     }
@@ -53,6 +62,42 @@ pub enum PlacementError {
         ppn: u32,
         /// Cores of a node.
         cores: u32,
+    },
+    /// A processor that the machine does not have.
+    #[error(
+        "no processor \"{name}\" ({known}); [processor.NAME] in the machine file makes one, and node.processors says which nodes have it"
+    )]
+    Processor {
+        /// What was asked for.
+        name: String,
+        /// Those that there are.
+        known: String,
+    },
+    /// More ranks per processor than cores.
+    #[error("--ppn {ppn}: none of the processors {names} has more than {cores} cores; use --ppn {cores} or less")]
+    ProcessorCores {
+        /// Ranks per processor asked for.
+        ppn: u32,
+        /// Most cores of one of them.
+        cores: u32,
+        /// The processors.
+        names: String,
+    },
+    /// More ranks than the processors asked for have cores.
+    #[error(
+        "{ranks} ranks do not fit: the processors {names}{} take {room}; use -n {room} or less, or other processors (--placement){}",
+        .ppn.map_or_else(String::new, |ppn| format!(" with up to {ppn} each")),
+        if .ppn.is_some() { ", or a larger --ppn" } else { "" }
+    )]
+    Processors {
+        /// Ranks asked for.
+        ranks: u32,
+        /// The processors.
+        names: String,
+        /// Ranks per processor asked for.
+        ppn: Option<u32>,
+        /// Ranks that they take.
+        room: u64,
     },
     /// More ranks than the whole machine has cores.
     #[error(
@@ -136,27 +181,47 @@ pub enum PlacementError {
     },
 }
 
-/// The node of each rank. `ppn`: most ranks on one node; without it, one rank per node, or as few
-/// more as all `ranks` need. No node takes more than it has cores. A placement file has one line per rank.
+/// The processor of each rank. `ppn`: most ranks on one processor; without it, one rank per processor, or as few more
+/// as all `ranks` need. No processor takes more than it has cores. A placement file has one line per rank.
 ///
 /// # Errors
 /// See [`PlacementError`]; each says what to do.
-pub fn placement(placement: &Placement, machine: &Machine, ppn: Option<u32>, ranks: u32) -> Result<Vec<NodeId>, PlacementError> {
+pub fn placement(placement: &Placement, machine: &Machine, ppn: Option<u32>, ranks: u32) -> Result<Vec<ProcessorId>, PlacementError> {
     let nodes = machine.node.count;
     let there = nodes - machine.gateways().count() as u32;
     // Gateways have none, unless a file says so.
     let parts = || machine.parts().filter(|(_, node)| node.gateway.is_empty());
-    let cores = parts().map(|(_, node)| node.cores).max().unwrap_or(0);
+    let names = match placement {
+        Placement::Linear(names) | Placement::Random(_, names) if !names.is_empty() => names.clone(),
+        Placement::Linear(_) | Placement::Random(..) => vec![HOST.to_owned()],
+        Placement::File(_) => {
+            let auxiliaries = machine.auxiliaries.iter().map(|auxiliary| auxiliary.name.clone());
+            std::iter::once(HOST.to_owned()).chain(auxiliaries).collect()
+        }
+    };
+    let chosen = |node: &Node| on(machine, node, &names).map(|(_, processor)| processor.cores).collect::<Vec<u32>>();
+    if let Some(name) = names.iter().find(|name| *name != HOST && machine.auxiliary(name).is_none()) {
+        let known = machine.auxiliaries.iter().map(|auxiliary| auxiliary.name.as_str());
+        let known = std::iter::once(HOST).chain(known).collect::<Vec<_>>().join(", ");
+        return Err(PlacementError::Processor { name: name.clone(), known });
+    }
+    let cores = parts().flat_map(|(_, node)| chosen(node)).max().unwrap_or(0);
     if ranks == 0 {
         return Err(PlacementError::NoRanks);
     }
+    let hosts = names == [HOST];
     match ppn {
         Some(0) => return Err(PlacementError::NoRanksPerNode),
-        Some(ppn) if ppn > cores => return Err(PlacementError::Cores { ppn, cores }),
+        Some(ppn) if ppn > cores && hosts => return Err(PlacementError::Cores { ppn, cores }),
+        Some(ppn) if ppn > cores => return Err(PlacementError::ProcessorCores { ppn, cores, names: names.join(", ") }),
         _ => {}
     }
-    let room = |ppn: u32| parts().map(|(_, node)| u64::from(node.count) * u64::from(node.cores.min(ppn))).sum::<u64>();
+    let room = |ppn: u32| -> u64 {
+        let of_node = |node: &Node| chosen(node).into_iter().map(|cores| u64::from(cores.min(ppn))).sum::<u64>();
+        parts().map(|(_, node)| u64::from(node.count) * of_node(node)).sum()
+    };
     let refused = |ppn: Option<u32>| match (machine.groups.is_empty(), ppn) {
+        _ if !hosts => PlacementError::Processors { ranks, names: names.join(", "), ppn, room: room(ppn.unwrap_or(cores)) },
         (true, None) => PlacementError::Machine { ranks, nodes, cores },
         (true, Some(ppn)) => PlacementError::RanksPerNode { ranks, nodes, ppn },
         (false, ppn) => PlacementError::Groups { ranks, nodes: there, ppn, room: room(ppn.unwrap_or(cores)) },
@@ -165,12 +230,16 @@ pub fn placement(placement: &Placement, machine: &Machine, ppn: Option<u32>, ran
         return Err(refused(None));
     }
     let all = || NodeId::first(nodes).filter(|&node| machine.node(node).gateway.is_empty()).collect::<Vec<NodeId>>();
+    let of_nodes = |nodes: &[NodeId]| {
+        let of_node = |&id: &NodeId| on(machine, machine.node(id), &names).map(move |(number, _)| ProcessorId { node: id, number });
+        fill(machine, &nodes.iter().flat_map(of_node).collect::<Vec<_>>(), ppn, ranks).ok_or_else(|| refused(ppn))
+    };
     match placement {
-        Placement::Linear => fill(machine, &all(), ppn, ranks).ok_or_else(|| refused(ppn)),
-        Placement::Random(seed) => {
+        Placement::Linear(_) => of_nodes(&all()),
+        Placement::Random(seed, _) => {
             let mut order = all();
             random::stream(*seed, "placement", 0).shuffle(&mut order);
-            fill(machine, &order, ppn, ranks).ok_or_else(|| refused(ppn))
+            of_nodes(&order)
         }
         Placement::File(path) => {
             let name = path.display().to_string();
@@ -182,32 +251,39 @@ pub fn placement(placement: &Placement, machine: &Machine, ppn: Option<u32>, ran
     }
 }
 
-/// Ranks on these nodes, one after the other, with up to `ppn` on each, and never more than it has cores; `None`: there
-/// is no room for so many. Without `ppn`, the least number that is enough.
-pub fn fill(machine: &Machine, nodes: &[NodeId], ppn: Option<u32>, ranks: u32) -> Option<Vec<NodeId>> {
-    let cores: Vec<u32> = nodes.iter().map(|&node| machine.node(node).cores).collect();
+/// The processors of these names that a node has, in the order of the names: their numbers, and what they are.
+fn on<'a>(machine: &'a Machine, node: &'a Node, names: &'a [String]) -> impl Iterator<Item = (u8, &'a Processor)> {
+    let called = move |name: &String| (0u8..).zip(machine.processors(node)).find(|(_, (known, _))| known == name);
+    names.iter().filter_map(called).map(|(number, (_, processor))| (number, processor))
+}
+
+/// Ranks on these processors, one after the other, with up to `ppn` on each, and never more than it has cores; `None`:
+/// there is no room for so many. Without `ppn`, the least number that is enough.
+pub fn fill(machine: &Machine, processors: &[ProcessorId], ppn: Option<u32>, ranks: u32) -> Option<Vec<ProcessorId>> {
+    let cores: Vec<u32> = processors.iter().map(|&id| machine.processor(id).1.cores).collect();
     let mut alike: BTreeMap<u32, u64> = BTreeMap::new();
     cores.iter().for_each(|&cores| *alike.entry(cores).or_default() += 1);
     let most = *alike.last_key_value()?.0;
     let room = |each: u32| alike.iter().map(|(&cores, count)| u64::from(cores.min(each)) * count).sum::<u64>();
     let each = ppn.or_else(|| (1..=most).find(|&each| room(each) >= u64::from(ranks)))?;
-    let places = nodes.iter().zip(cores).flat_map(|(&node, cores)| std::iter::repeat_n(node, cores.min(each) as usize));
-    let placed: Vec<NodeId> = places.take(ranks as usize).collect();
+    let places = processors.iter().zip(cores).flat_map(|(&id, cores)| std::iter::repeat_n(id, cores.min(each) as usize));
+    let placed: Vec<ProcessorId> = places.take(ranks as usize).collect();
     (placed.len() == ranks as usize).then_some(placed)
 }
 
-fn by_list(machine: &Machine, path: &str, text: &str, most: u32, ranks: u32) -> Result<Vec<NodeId>, PlacementError> {
-    let mut taken = vec![0; machine.node.count as usize];
+fn by_list(machine: &Machine, path: &str, text: &str, most: u32, ranks: u32) -> Result<Vec<ProcessorId>, PlacementError> {
+    let mut taken: BTreeMap<ProcessorId, u32> = BTreeMap::new();
     let mut result = Vec::with_capacity(ranks as usize);
     for (at, line) in text.lines().enumerate() {
         let wrong = |problem: String| PlacementError::Line { path: path.to_owned(), line: at + 1, problem };
-        let host = line.split_once('#').map_or(line, |(host, _)| host).trim();
-        if host.is_empty() {
+        let place = line.split_once('#').map_or(line, |(place, _)| place).trim();
+        if place.is_empty() {
             continue;
         }
         if result.len() == ranks as usize {
             return Err(PlacementError::Long { path: path.to_owned(), line: at + 1, ranks });
         }
+        let (host, name) = place.split_once(':').unwrap_or((place, HOST));
         let Some(node) = machine.node_called(host) else {
             let (first, last) = (machine.host_name(NodeId(0)), machine.host_name(NodeId(machine.node.count - 1)));
             return Err(wrong(format!(
@@ -215,12 +291,20 @@ fn by_list(machine: &Machine, path: &str, text: &str, most: u32, ranks: u32) -> 
                 machine.node.count - 1
             )));
         };
-        taken[node.index()] += 1;
-        let most = most.min(machine.node(node).cores);
-        if taken[node.index()] > most {
-            return Err(wrong(format!("rank {} is one too many for node {node}, which takes {most}", result.len())));
+        let mut processors = (0u8..).zip(machine.processors(machine.node(node)));
+        let Some((number, (_, processor))) = processors.find(|(_, (known, _))| *known == name) else {
+            let known: Vec<&str> = machine.processors(machine.node(node)).map(|(name, _)| name).collect();
+            return Err(wrong(format!("node {node} has no processor {name:?}; expected {}", known.join(" or "))));
+        };
+        let id = ProcessorId { node, number };
+        let taken = taken.entry(id).or_default();
+        *taken += 1;
+        let most = most.min(processor.cores);
+        if *taken > most {
+            let what = if number == 0 { String::new() } else { format!("{name} of ") };
+            return Err(wrong(format!("rank {} is one too many for {what}node {node}, which takes {most}", result.len())));
         }
-        result.push(node);
+        result.push(id);
     }
     if result.len() < ranks as usize {
         return Err(PlacementError::Short { path: path.to_owned(), lines: result.len(), ranks });
@@ -239,18 +323,18 @@ mod tests {
         Machine::load("example-cluster", &Overrides { nodes: Some(4), set }).unwrap()
     }
 
-    fn indices(nodes: Vec<NodeId>) -> Vec<u32> {
-        nodes.into_iter().map(|node| node.0).collect()
+    fn indices(placed: Vec<ProcessorId>) -> Vec<u32> {
+        placed.into_iter().map(|id| id.node.0).collect()
     }
 
     fn refusal(ppn: Option<u32>, ranks: u32) -> String {
-        placement(&Placement::Linear, &machine(), ppn, ranks).unwrap_err().to_string()
+        placement(&Placement::Linear(Vec::new()), &machine(), ppn, ranks).unwrap_err().to_string()
     }
 
     #[test]
     fn linear_fills_node_after_node() {
         let machine = machine();
-        let linear = |ppn, ranks| indices(placement(&Placement::Linear, &machine, ppn, ranks).unwrap());
+        let linear = |ppn, ranks| indices(placement(&Placement::Linear(Vec::new()), &machine, ppn, ranks).unwrap());
         assert_eq!(linear(None, 3), [0, 1, 2], "one rank per node");
         assert_eq!(linear(Some(2), 3), [0, 0, 1], "two ranks per node");
         assert_eq!(linear(None, 5), [0, 0, 1, 1, 2], "5 ranks on 4 nodes need two per node");
@@ -259,7 +343,7 @@ mod tests {
     #[test]
     fn random_uses_each_node_once_and_depends_on_the_seed_alone() {
         let machine = machine();
-        let place = |seed| indices(placement(&Placement::Random(seed), &machine, Some(2), 8).unwrap());
+        let place = |seed| indices(placement(&Placement::Random(seed, Vec::new()), &machine, Some(2), 8).unwrap());
         for seed in 0..20 {
             let placed = place(seed);
             assert!(placed.chunks(2).all(|pair| pair[0] == pair[1]), "ranks of one node are neighbours: {placed:?}");
@@ -300,12 +384,12 @@ mod tests {
                     [group.big]\ncount = 2\ncores = 4\n[group.small]\ncount = 3\ncores = 1\nhost_name = \"s{}\"\n";
         let machine = Machine::parse("mixed.toml", text, &Overrides::default()).unwrap();
         let place = |kind: Placement, ppn, ranks| placement(&kind, &machine, ppn, ranks).map(indices).map_err(|error| error.to_string());
-        let linear = |ppn, ranks| place(Placement::Linear, ppn, ranks);
+        let linear = |ppn, ranks| place(Placement::Linear(Vec::new()), ppn, ranks);
         assert_eq!(linear(None, 5), Ok(vec![0, 1, 2, 3, 4]), "one on each");
         assert_eq!(linear(None, 6), Ok(vec![0, 0, 1, 1, 2, 3]), "two on each that takes two");
         assert_eq!(linear(None, 11), Ok(vec![0, 0, 0, 0, 1, 1, 1, 1, 2, 3, 4]), "on every core");
         assert_eq!(linear(Some(4), 9), Ok(vec![0, 0, 0, 0, 1, 1, 1, 1, 2]));
-        let random = place(Placement::Random(3), Some(2), 7).unwrap();
+        let random = place(Placement::Random(3, Vec::new()), Some(2), 7).unwrap();
         assert!((0..5).all(|node| random.iter().filter(|&&other| other == node).count() == if node < 2 { 2 } else { 1 }), "{random:?}");
         let error = "12 ranks do not fit: the 5 nodes take 11; use -n 11 or less, or raise group.NAME.count in the machine file";
         assert_eq!(linear(None, 12), Err(error.to_owned()));
@@ -318,11 +402,43 @@ mod tests {
         assert!(list("s1\n", 1).is_err(), "node 1 has another name");
     }
 
+    /// 3 nodes of 2 cores; node 2 alone has a further processor of 4.
+    #[test]
+    fn ranks_are_on_processors() {
+        let text = "[machine]\nname = \"dpus\"\nbase = \"example-cluster\"\ngroups = [\"plain\", \"smart\"]\n[node]\ncores = 2\n\
+                    [group.plain]\ncount = 2\n[group.smart]\ncount = 1\nprocessors = [\"dpu\"]\n[processor.dpu]\ncores = 4\n";
+        let machine = Machine::parse("dpus.toml", text, &Overrides::default()).unwrap();
+        let place = |kind: &str, ppn, ranks| {
+            let placed = placement(&kind.parse().unwrap(), &machine, ppn, ranks).map_err(|error| error.to_string())?;
+            let names = placed.into_iter().map(|id| format!("{}:{}", id.node, machine.processor(id).0));
+            Ok::<_, String>(names.collect::<Vec<_>>().join(" "))
+        };
+        assert_eq!(place("linear", None, 4), Ok(String::from("0:host 0:host 1:host 1:host")));
+        assert_eq!(place("linear:dpu", None, 3), Ok(String::from("2:dpu 2:dpu 2:dpu")));
+        assert_eq!(place("linear:host,dpu", Some(1), 4), Ok(String::from("0:host 1:host 2:host 2:dpu")));
+        assert_eq!(place("linear:dpu,host", Some(3), 9), Ok(String::from("0:host 0:host 1:host 1:host 2:dpu 2:dpu 2:dpu 2:host 2:host")));
+        let random = place("random:5:dpu,host", Some(1), 4).unwrap();
+        assert!(random.contains("2:dpu 2:host"), "processors of a node are neighbours: {random}");
+        let refused = |kind, ppn, ranks| place(kind, ppn, ranks).unwrap_err();
+        let error = "5 ranks do not fit: the processors dpu take 4; use -n 4 or less, or other processors (--placement)";
+        assert_eq!(refused("linear:dpu", None, 5), error);
+        assert_eq!(refused("linear:dpu", Some(5), 1), "--ppn 5: none of the processors dpu has more than 4 cores; use --ppn 4 or less");
+        assert!(refused("linear:gpu", None, 1).starts_with("no processor \"gpu\" (host, dpu); [processor.NAME]"));
+        let list = |text, ranks| by_list(&machine, "hosts", text, 4, ranks).map_err(|error| error.to_string());
+        let id = |node, number| ProcessorId { node: NodeId(node), number };
+        assert_eq!(list("2:dpu\nnode002\n2:host\nnode002:dpu\n", 4), Ok(vec![id(2, 1), id(2, 0), id(2, 0), id(2, 1)]));
+        assert_eq!(list("0:dpu\n", 1), Err(String::from("hosts:1: node 0 has no processor \"dpu\"; expected host")));
+        let full = "hosts:5: rank 4 is one too many for dpu of node 2, which takes 4";
+        assert_eq!(list("2:dpu\n2:dpu\n2:dpu\n2:dpu\n2:dpu\n", 5), Err(String::from(full)));
+    }
+
     #[test]
     fn reads_the_option() {
         let read = |text: &str| text.parse::<Placement>().map_err(|error| error.to_string());
-        assert_eq!(read("linear"), Ok(Placement::Linear));
-        assert_eq!(read("random:7"), Ok(Placement::Random(7)));
+        assert_eq!(read("linear"), Ok(Placement::Linear(Vec::new())));
+        assert_eq!(read("random:7"), Ok(Placement::Random(7, Vec::new())));
+        assert_eq!(read("linear:dpu,host"), Ok(Placement::Linear(vec![String::from("dpu"), String::from("host")])));
+        assert_eq!(read("random:7:dpu"), Ok(Placement::Random(7, vec![String::from("dpu")])));
         assert_eq!(read("hosts.txt"), Ok(Placement::File("hosts.txt".into())));
         assert_eq!(read("random:x"), Err("random:x: expected a whole number as the seed, as in random:1".to_owned()));
     }

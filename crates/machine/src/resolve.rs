@@ -4,11 +4,11 @@ mod check;
 
 use crate::Overrides;
 use crate::keys::{self, Draft, table};
-use crate::model::{Fabric, Machine, NODES_MAX};
+use crate::model::{Fabric, HOST, Machine, NODES_MAX};
 use crate::presets::{PRESETS, preset};
 use crate::source::{Layer, Layers, Leaf};
 use crate::wiring::TopologyKind;
-use check::{Scope, check, check_network, join};
+use check::{Scope, check, check_network, check_processors, join};
 use narrows_keys::{Diagnostic, Key, Only, Value, nearest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -36,7 +36,8 @@ fn build(layers: &Layers, errors: &mut Vec<Diagnostic>) -> Option<Machine> {
     // Which keys there are depends on the groups, and which of them apply on the kinds of topology and NIC.
     let names = names(layers, "group", errors);
     let fabrics = self::names(layers, "fabric", errors);
-    let mut draft = Draft::blank(&names, &fabrics);
+    let [processors, buses] = ["processor.", "bus."].map(|prefix| sections(layers, prefix, errors));
+    let mut draft = Draft::blank(&names, &fabrics, &processors, &buses);
     let defaults = keys::defaults();
     let kinds = chosen(layers, None);
     let kinds_of: BTreeMap<&str, Chosen> = fabrics.iter().map(|name| (name.as_str(), chosen(layers, Some(name)))).collect();
@@ -65,6 +66,7 @@ fn build(layers: &Layers, errors: &mut Vec<Diagnostic>) -> Option<Machine> {
     }
     let mut machine = draft.finish();
     count_nodes(&mut machine, layers, errors);
+    check_processors(&machine, layers, errors);
     join(&mut machine, layers, errors);
     if !errors.is_empty() {
         return None;
@@ -187,8 +189,7 @@ fn names(layers: &Layers, what: &'static str, errors: &mut Vec<Diagnostic>) -> V
     let mut names: Vec<String> = Vec::new();
     for (item, span) in items {
         let Value::Text(name) = item else { continue };
-        let simple = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
-        let problem = match (simple, names.contains(name)) {
+        let problem = match (is_simple(name), names.contains(name)) {
             (false, _) => format!("no name for a {what}: \"{}\"", name.escape_debug()),
             (true, true) => format!("two {what}s \"{name}\""),
             (true, false) => {
@@ -215,6 +216,28 @@ fn names(layers: &Layers, what: &'static str, errors: &mut Vec<Diagnostic>) -> V
         }
     }
     names
+}
+
+/// The processors beside the host's, or the buses: those that have a section anywhere.
+fn sections(layers: &Layers, prefix: &'static str, errors: &mut Vec<Diagnostic>) -> Vec<String> {
+    let mut names = BTreeSet::new();
+    for layer in &layers.layers {
+        for (name, span) in layer.named(prefix) {
+            if name == HOST || !is_simple(name) {
+                let diagnostic =
+                    layer.diagnostic(span, format!("no name for a {}: \"{}\"", prefix.trim_end_matches('.'), name.escape_debug()));
+                let help = "\"host\" is the processor of [node]";
+                errors.push(diagnostic.label("expected letters, digits, '-' and '_', and not \"host\"").help(help));
+            }
+            names.insert(name.to_owned());
+        }
+    }
+    names.into_iter().collect()
+}
+
+/// What the names of groups, networks and processors are made of.
+fn is_simple(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
 }
 
 /// The groups say how many nodes there are.

@@ -128,7 +128,7 @@ impl Layer {
         if key.is_empty() || !key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') || keys::is_section(key) {
             return None;
         }
-        let found: Vec<&str> = keys::paths().filter(|path| path.rsplit('.').next() == Some(key) && !path.starts_with("group.")).collect();
+        let found: Vec<&str> = keys::paths().filter(|path| path.rsplit('.').next() == Some(key) && !path.contains(keys::NAME)).collect();
         let start = name.len() + 1 + (value.len() - value.trim_start().len());
         let value = match DeTable::parse(text) {
             Ok(table) => table.get_ref().iter().next().map(|(_, value)| value_of(value.get_ref()))?,
@@ -181,7 +181,7 @@ impl Layer {
         let shown: String = name.chars().take(60).collect();
         let diagnostic = self.diagnostic(span, format!("unknown {what} `{shown}`{place}"));
         let path = if section.is_empty() { name.to_owned() } else { format!("{section}.{name}") };
-        if let Some((_, today)) = keys::FORMER.iter().find(|(former, _)| *former == path) {
+        if let Some((_, today)) = keys::FORMER.iter().find(|(former, _)| *former == keys::of_any_name(&path)) {
             return diagnostic.label(*today);
         }
         let diagnostic = match nearest(name, here.iter().copied()) {
@@ -211,7 +211,7 @@ impl Layer {
         self.leaves.iter().find(|leaf| leaf.path == path)
     }
 
-    /// The names that have keys here behind `prefix`, `"group."` or `"fabric."`, each once, and where.
+    /// The names that have keys here behind `prefix`, such as `"group."`, each once, and where.
     pub(crate) fn named(&self, prefix: &'static str) -> impl Iterator<Item = (&str, Range<usize>)> {
         let sections = self.sections.iter().map(|(path, span)| (path.as_str(), span));
         let leaves = self.leaves.iter().map(|leaf| (leaf.path.as_str(), &leaf.value_span));

@@ -13,7 +13,7 @@ use crate::config::{NicConfig, Transmit};
 use crate::error::Refusal;
 use crate::kind::{Directory, Kinds, Nic, PortalsNic, Travels};
 use crate::out::{Between, Departure, Event, Out};
-use crate::portals::{About, Header, Portals};
+use crate::portals::{About, Ends, Header, Portals};
 use crate::statistics::Troubles;
 use narrows_matching::CommandError;
 use narrows_portals::Process;
@@ -303,6 +303,9 @@ where
     }
     fn is_answer(_: &N::Header) -> bool {
         false
+    }
+    fn ends(header: &N::Header) -> Option<Ends> {
+        header.message().map(Header::ends)
     }
     fn about(header: &N::Header) -> About {
         let message = if header.is_first() { header.message() } else { None };

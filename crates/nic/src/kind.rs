@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::config::NicConfig;
 use crate::error::Refusal;
 use crate::out::{Event, Out};
-use crate::portals::{About, Header, Portals};
+use crate::portals::{About, Ends, Header, Portals};
 use crate::statistics::Troubles;
 use narrows_matching::CommandError;
 use narrows_portals::Process;
@@ -123,6 +123,8 @@ pub trait Kinds: PortalsNic<Header: std::fmt::Debug + Send> + Send + std::fmt::D
     fn is_answer(header: &Self::Header) -> bool;
     /// See [`crate::AnyHeader::about`].
     fn about(header: &Self::Header) -> About;
+    /// The processes between which it travels; none of what NICs say to each other.
+    fn ends(header: &Self::Header) -> Option<Ends>;
 }
 
 /// Where the processes and the ports of a machine are. All NICs know it, as a NIC has a table that maps ranks to nodes.
@@ -138,6 +140,18 @@ pub struct Directory {
     ports: Vec<(NodeId, Rail)>,
     /// By rail, then node; where each node has one port, nothing: they have the same numbers.
     rails: Vec<Vec<Option<PortId>>>,
+    processors: Processors,
+}
+
+/// On which processors of their nodes processes are, where nodes have several.
+#[derive(Clone, Debug, Default)]
+pub struct Processors {
+    /// By process: the number of its processor among the kinds that a machine has; nothing: nobody asks.
+    pub of: Vec<u16>,
+    /// From each kind to each of the same node, row by row: see [`narrows_fabric::Transfer::route`].
+    pub routes: Vec<u16>,
+    /// Kinds.
+    pub kinds: u16,
 }
 
 impl Directory {
@@ -178,7 +192,23 @@ impl Directory {
                 assert!(before.is_none(), "node {node} has two ports of rail {}", rail.0);
             }
         }
-        Directory { places: processes.to_vec(), firsts, residents, ports, rails }
+        Directory { places: processes.to_vec(), firsts, residents, ports, rails, processors: Processors::default() }
+    }
+
+    /// The same, of nodes with several processors.
+    pub fn with_processors(self, processors: Processors) -> Directory {
+        Directory { processors, ..self }
+    }
+
+    /// The route between two processes of one node.
+    pub fn route(&self, from: ProcessId, to: ProcessId) -> u16 {
+        let Processors { of, routes, kinds } = &self.processors;
+        let kind = |place| of.get(self.process_at(place)?.0 as usize).copied();
+        if of.is_empty() {
+            return 0;
+        }
+        let (Some(from), Some(to)) = (kind(from), kind(to)) else { return 0 };
+        routes[usize::from(from) * usize::from(*kinds) + usize::from(to)]
     }
 
     /// Nodes.

@@ -48,7 +48,7 @@ impl<H: Copy> Wire<H> {
         let Departure { to, virtual_network, payload, source_dma, target_dma, token, header } = departure;
         let reading = source_dma && payload.0 > 0;
         let id = self.flights.insert(Flight { header, from: port, to, token, arrival: 0, reading, source: true, open: true });
-        Transfer { id: TransferId(id), source: port.0, target: to.0, virtual_network, payload, source_dma, target_dma }
+        Transfer { id: TransferId(id), source: port.0, target: to.0, virtual_network, payload, source_dma, target_dma, route: 0 }
     }
 
     /// Tells the NICs what the network says. `nic` finds that at a port.

@@ -164,7 +164,7 @@ fn take(places: &mut Arena<Carried>, place: u32) -> Carried {
 /// The message of a packet, as it would be started again.
 pub(crate) fn message_of(label: &Label) -> Transfer {
     let Label { id, source, target, virtual_network, message: payload, written, .. } = *label;
-    Transfer { id, source, target, virtual_network, payload, source_dma: payload.0 > 0, target_dma: written }
+    Transfer { id, source, target, virtual_network, payload, source_dma: payload.0 > 0, target_dma: written, route: 0 }
 }
 
 /// So many numbers are before another one, as many after it.

@@ -22,7 +22,7 @@ pub use driver::Driver;
 use narrows_fabric::port::{Kind, Landing, Next, Packet, PortEffects, PortEvent, Ports, Release, Rest};
 use narrows_fabric::seam::{Acknowledge, Verdict};
 use narrows_fabric::timing::Costs;
-use narrows_fabric::{Arrival, Carried, NetworkConfig, Statistics, Transfer};
+use narrows_fabric::{Arrival, Carried, NetworkConfig, Statistics, Transfer, within};
 use narrows_units::SimTime;
 
 use flow::Flows;
@@ -46,6 +46,8 @@ pub struct HostPorts {
     /// Where hosts see packets.
     seam: Option<Box<Seam>>,
     statistics: Statistics,
+    /// Of nodes with several processors.
+    within: within::Buses,
 }
 
 /// PCIe of a node, a server per direction, and the node's inner path: each first come, first served.
@@ -67,6 +69,7 @@ impl Ports for HostPorts {
             flows: config.reliability.map(|reliability| Box::new(Flows::new(reliability, config, hosts))),
             seam: None,
             statistics: Statistics::default(),
+            within: within::Buses::new(&config.node_routes, hosts.len()),
         }
     }
 
@@ -81,20 +84,24 @@ impl Ports for HostPorts {
         self.statistics.intra_node += 1;
         self.statistics.bytes += message.payload.0;
         let Transfer { id, source, target, virtual_network, payload, source_dma, .. } = *message;
-        let free = &mut self.buses[port as usize].within_free;
-        let begin = now.max(*free);
-        let copied = begin + SimTime(self.costs.intra_node_copy(payload.0));
-        // No two begin at one time, so that their order is known.
-        *free = copied.max(begin + SimTime(1));
+        let passes = if message.route == 0 {
+            let free = &mut self.buses[port as usize].within_free;
+            let begin = now.max(*free);
+            let copied = begin + SimTime(self.costs.intra_node_copy(payload.0));
+            // No two begin at one time, so that their order is known.
+            *free = copied.max(begin + SimTime(1));
+            within::Passes { begin, copied, latency: self.costs.intra_node_latency() }
+        } else {
+            self.within.pass(now, port as usize, message.route, payload)
+        };
         if source_dma && payload.0 > 0 && !F::EARLY {
-            effects.source_done(copied, source, id);
+            effects.source_done(passes.copied, source, id);
         }
-        let latency = self.costs.intra_node_latency();
         let arrival = Arrival { id, source, target, virtual_network, payload, started: now };
         if F::PACKETS && self.shows(port) {
-            return self.keep_within(port, &arrival, begin + latency, copied + latency, effects);
+            return self.keep_within(port, &arrival, passes.head(), passes.tail(), effects);
         }
-        self.receiver.whole(port, &arrival, begin + latency, copied + latency, effects);
+        self.receiver.whole(port, &arrival, passes.head(), passes.tail(), effects);
     }
 
     #[inline(always)]

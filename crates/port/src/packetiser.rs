@@ -410,7 +410,16 @@ impl Packetiser {
             let Message { id, target, virtual_network, payload, written, flow: of, .. } = self.messages[slot];
             if of == flow {
                 let payload = Bytes(payload);
-                messages.push(Transfer { id, source, target, virtual_network, payload, source_dma: payload.0 > 0, target_dma: written });
+                messages.push(Transfer {
+                    id,
+                    source,
+                    target,
+                    virtual_network,
+                    payload,
+                    source_dma: payload.0 > 0,
+                    target_dma: written,
+                    route: 0,
+                });
                 self.messages.remove(slot);
             } else {
                 self.append(at, ring, slot);

@@ -44,7 +44,7 @@ fn run(case: &Case, threads: usize) {
     let topology = machine.topology().unwrap();
     let program = Generated::new(case.pattern, Parameters { ranks, steps, bytes: case.bytes, cells: None, compute: None }).unwrap();
     let all: Vec<NodeId> = NodeId::first(machine.node.count).collect();
-    let nodes = mapping::nodes(&"linear".parse().unwrap(), &machine, (&topology, &all), None, &[ranks]).unwrap();
+    let nodes = mapping::processors(&"linear".parse().unwrap(), &machine, (&topology, &all), None, &[ranks]).unwrap();
     let processes = mapping::processes(&nodes).swap_remove(0);
     let layout = mapping::layout((&topology, &all), &nodes[0]);
     let part = PlacedTrace {
@@ -53,7 +53,7 @@ fn run(case: &Case, threads: usize) {
         collectives: Box::new(ByRules::new(Rules::parse(OPEN_MPI).unwrap(), Some(layout))),
         scale: vec![1.0],
         processes,
-        costs: vec![Costs::of(&machine.node.software, machine.nic.portals())],
+        costs: vec![Costs::of(&machine.node.host.software, machine.nic.portals())],
     };
     let config = machine.network_config(1);
     let hardware = Hardware::new(&config, topology, machine.nic_config());

@@ -50,7 +50,7 @@ pub enum ReplayError {
     Ranks,
     /// The share of a trace is too small.
     #[error(
-        "trace {trace} has {ranks} ranks, but its share is {nodes} nodes of {} cores; use more --nodes, another --ppn, or --mapping linear",
+        "trace {trace} has {ranks} ranks, but its share is {processors} processors of {} cores; use more --nodes, another --ppn, or --mapping linear",
         .cores.iter().map(u32::to_string).collect::<Vec<_>>().join(" or ")
     )]
     Share {
@@ -59,8 +59,8 @@ pub enum ReplayError {
         /// Of the trace.
         ranks: u32,
         /// That it may use.
-        nodes: usize,
-        /// Of each kind of node.
+        processors: usize,
+        /// Of each kind of processor.
         cores: Vec<u32>,
     },
     /// The processes that share the replay cannot go on together.

@@ -104,6 +104,7 @@ impl Multicasts {
             payload: Bytes(bytes),
             source_dma: bytes > around.nics.config().inline_limit.get(),
             target_dma: bytes > 0,
+            route: 0,
         };
         around.above.under_way += tree.targets().len() as i64;
         around.fabric.multicast(tree, transfer);

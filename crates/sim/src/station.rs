@@ -354,11 +354,14 @@ impl<P: Processes, N: Kinds> nic::Out<N> for Effects<'_, '_, P, N> {
             self.above.reading.insert(inbound::number(port, number), token);
         }
         let whole = payload.0 <= self.above.places.ports[port as usize].mtu || N::is_taken_whole(&header);
+        let within = if port == to { N::ends(&header) } else { None };
+        let route = within.map_or(0, |(from, to)| self.above.places.directory.route(from, to));
         let label = Label { source: port, number, target: to, virtual_network, whole, header };
         self.wrappers.departs(self.fabric.now(), &label, payload, &self.above.places);
         let label = self.above.boxed(label);
         self.fabric.post(to, SimTime::MAX, Letter::Label(label));
-        let transfer = Transfer { id: TransferId(number), source: port, target: to, virtual_network, payload, source_dma, target_dma };
+        let id = TransferId(number);
+        let transfer = Transfer { id, source: port, target: to, virtual_network, payload, source_dma, target_dma, route };
         self.wrappers.start(transfer, self.above, self.fabric);
     }
 

@@ -9,7 +9,7 @@ use crate::{Processes, Requests};
 use narrows_engine::Digest;
 use narrows_fabric::parallel::{self, Fabric, Plane, ProcessError};
 use narrows_fabric::{ConfigError, FlowControl, NetworkConfig, NetworkKind, Observer, Undelivered};
-use narrows_nic::{AnyConfig, AnyNic, Below, CommandError, Denied, Directory, Engine, Kinds, Nics, Process, Statistics};
+use narrows_nic::{AnyConfig, AnyNic, Below, CommandError, Denied, Directory, Engine, Kinds, Nics, Process, Processors, Statistics};
 use narrows_portals::{Command, ProcessId};
 use narrows_timeline::Timeline;
 use narrows_topology::{Topology, Vertex};
@@ -104,6 +104,8 @@ pub struct Hardware<'a, C = AnyConfig> {
     pub ports: Vec<PortSetup>,
     /// Kinds of NIC.
     pub nics: Vec<C>,
+    /// Of the processes, where nodes have several.
+    pub processors: Processors,
 }
 
 /// A network.
@@ -156,7 +158,7 @@ impl<'a, C> Hardware<'a, C> {
     pub fn of(config: &'a NetworkConfig, topology: Topology, nic: C) -> Hardware<'a, C> {
         let nodes = topology.hosts();
         let ports = NodeId::first(nodes).map(|node| PortSetup { node, rail: Rail::FIRST, nic: 0 }).collect();
-        Hardware { nodes, networks: vec![NetworkSetup { config, topology }], ports, nics: vec![nic] }
+        Hardware { nodes, networks: vec![NetworkSetup { config, topology }], ports, nics: vec![nic], processors: Processors::default() }
     }
 
     /// Whether it makes no difference when ports hear of a packet, between its last switch and their node: with credits
@@ -352,7 +354,7 @@ impl<P: Processes, N: Kinds> World<P, N> {
         let cuts = hardware.regions(cut);
         let apart = (cut == Cut::Switches).then_some(0);
         let wrappers = Wrappers::of(&hardware);
-        let Hardware { nodes, networks, ports, nics } = hardware;
+        let Hardware { nodes, networks, ports, nics, processors } = hardware;
         let mtus = networks.iter().flat_map(|network| std::iter::repeat_n(network.config.mtu.0, network.topology.hosts() as usize));
         let of_port = |(port, mtu): (&PortSetup, u64)| {
             let nic = &nics[port.nic];
@@ -361,7 +363,8 @@ impl<P: Processes, N: Kinds> World<P, N> {
         let port_places: Box<[PortPlace]> = ports.iter().zip(mtus).map(of_port).collect();
         assert_eq!(ports.len(), port_places.len(), "a port at each host");
         let (hosts, count) = (ports.len(), places.len());
-        let directory = Arc::new(Directory::with_ports(nodes, places, ports.iter().map(|port| (port.node, port.rail)).collect()));
+        let of_ports = ports.iter().map(|port| (port.node, port.rail)).collect();
+        let directory = Arc::new(Directory::with_ports(nodes, places, of_ports).with_processors(processors));
         let (kind, first_hosts) = (networks[0].config.kind, networks[0].topology.hosts());
         let planes = networks.into_iter().zip(cuts).map(|(NetworkSetup { config, topology }, region_of)| Plane {
             config,

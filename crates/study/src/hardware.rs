@@ -2,10 +2,10 @@
 
 use narrows_fabric::NetworkConfig;
 use narrows_machine::{Machine, Plane};
-use narrows_nic::AnyConfig;
+use narrows_nic::{AnyConfig, Processors};
 use narrows_sim::{Hardware, NetworkSetup, PortSetup};
 use narrows_topology::{Topology, TopologyError};
-use narrows_units::{NodeId, Rail, SimTime};
+use narrows_units::{NodeId, ProcessorId, Rail, SimTime};
 use std::collections::BTreeSet;
 
 /// Parts of all planes together.
@@ -87,6 +87,17 @@ impl<'a> Networks<'a> {
         }
     }
 
+    /// The same, with the processes at these places.
+    pub(crate) fn hardware_for(&self, machine: &Machine, placed: &[ProcessorId]) -> Hardware<'_> {
+        let mut hardware = self.hardware();
+        if placed.iter().any(|id| id.number > 0) {
+            let of = placed.iter().map(|&id| machine.processor_kind(id)).collect();
+            let kinds = machine.auxiliaries.len() as u16 + 1;
+            hardware.processors = Processors { of, routes: machine.node_routes().1, kinds };
+        }
+        hardware
+    }
+
     /// All that is below the processes.
     pub(crate) fn hardware(&self) -> Hardware<'_> {
         let networks =
@@ -99,6 +110,6 @@ impl<'a> Networks<'a> {
             kind += usize::from(index > 0 && plane.copy == 0);
             ports.extend(plane.nodes.iter().map(|&node| PortSetup { node, rail: plane.rail, nic: kind }));
         }
-        Hardware { nodes: self.nodes, networks: networks.collect(), ports, nics }
+        Hardware { nodes: self.nodes, networks: networks.collect(), ports, nics, processors: Processors::default() }
     }
 }

@@ -41,6 +41,7 @@ mod hardware;
 pub mod ip;
 pub mod live;
 pub mod phy;
+mod processors;
 pub mod replay;
 pub mod timeline;
 pub mod traffic;

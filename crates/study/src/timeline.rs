@@ -1,11 +1,12 @@
 //! A timeline of a run or a replay: its file, its tables, what is said of it.
 
 use crate::StudyError;
+use narrows_machine::Machine;
 use narrows_output::{OutputError, OutputFile};
 use narrows_results::{Column, Table};
-use narrows_timeline::perfetto::{self, Written};
+use narrows_timeline::perfetto::{self, RankPlace, Written};
 use narrows_timeline::{Call, Recorded, Timeline, Transfer, Window};
-use narrows_units::{NodeId, SimTime, show};
+use narrows_units::{ProcessorId, SimTime, show};
 use serde_json::{Value, json};
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
@@ -60,14 +61,19 @@ impl TimelineSpec {
 }
 
 impl Open {
-    /// Writes the file: `nodes[r]` is where rank r was. What went before it is not lost when it takes no more:
+    /// Writes the file: `placed[r]` is where rank r was. What went before it is not lost when it takes no more:
     /// [`TimelineOutcome::unwritten`].
-    pub(crate) fn finish(self, nodes: &[NodeId], hosts: &[String]) -> TimelineOutcome {
+    pub(crate) fn finish(self, machine: &Machine, placed: &[ProcessorId]) -> TimelineOutcome {
         let Open { spec, mut file, timeline } = self;
         let recorded = timeline.finish();
-        let nodes: Vec<u32> = nodes.iter().map(|node| node.0).collect();
+        let place = |&id: &ProcessorId| RankPlace {
+            node: id.node.0,
+            host: machine.host_name(id.node),
+            processor: (id.number != 0).then(|| machine.processor(id).0.to_owned()),
+        };
+        let places: Vec<RankPlace> = placed.iter().map(place).collect();
         let mut out = BufWriter::new(&mut file);
-        let written = perfetto::write(&recorded, &nodes, hosts, &mut out).and_then(|written| out.flush().map(|()| written));
+        let written = perfetto::write(&recorded, &places, &mut out).and_then(|written| out.flush().map(|()| written));
         // What it still holds after an error would be written once more.
         let _ = out.into_parts();
         let written = written.map_err(OutputError::of(&spec.path)).and_then(|written| file.commit().map(|()| written));

@@ -125,9 +125,12 @@ enum Line {
 }
 
 impl Line {
-    fn name(self) -> String {
+    fn name(self, places: &[RankPlace]) -> String {
         match self {
-            Line::Rank(rank) => format!("rank {rank}"),
+            Line::Rank(rank) => match places.get(rank as usize).and_then(|place| place.processor.as_ref()) {
+                Some(processor) => format!("rank {rank} on {processor}"),
+                None => format!("rank {rank}"),
+            },
             Line::Sends => String::from("NIC sends"),
             Line::Receives => String::from("NIC receives"),
         }
@@ -147,6 +150,17 @@ struct Slice {
     begin: SimTime,
     end: SimTime,
     of: Of,
+}
+
+/// Where a rank is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RankPlace {
+    /// Its node.
+    pub node: u32,
+    /// What that is called.
+    pub host: String,
+    /// Its processor, if it is not that of the host.
+    pub processor: Option<String>,
 }
 
 /// Counts of a trace.
@@ -195,11 +209,11 @@ impl Writer<'_> {
     }
 }
 
-/// Writes a trace: rank r is on node `nodes[r]`, whose host is called `hosts[r]`.
+/// Writes a trace: rank r is at `places[r]`.
 ///
 /// # Errors
 /// `out` takes no more.
-pub fn write(recorded: &Recorded, nodes: &[u32], hosts: &[String], out: &mut dyn Write) -> io::Result<Written> {
+pub fn write(recorded: &Recorded, places: &[RankPlace], out: &mut dyn Write) -> io::Result<Written> {
     let mut writer = Writer { out, packet: Vec::new(), written: Written::default() };
     let calls = recorded.calls.iter().map(|call| call.name);
     let mut names: Vec<&'static str> = calls.chain(recorded.transfers.iter().map(|transfer| transfer.kind)).collect();
@@ -215,11 +229,11 @@ pub fn write(recorded: &Recorded, nodes: &[u32], hosts: &[String], out: &mut dyn
         sequence_flags: Some(CLEARED),
         ..TracePacket::default()
     })?;
-    let hosts: BTreeMap<u32, &String> = nodes.iter().copied().zip(hosts).collect();
+    let hosts: BTreeMap<u32, &String> = places.iter().map(|place| (place.node, &place.host)).collect();
     let (mut known, mut uuid) = (None, 0);
     let posts = posts(recorded);
     let mut event = TrackEvent::default();
-    for ((node, line), mut slices) in lines(recorded, nodes) {
+    for ((node, line), mut slices) in lines(recorded, places) {
         slices.sort_by_key(|slice| (slice.begin, slice.end));
         let process = u64::from(node) + 1;
         if known != Some(node) {
@@ -242,7 +256,7 @@ pub fn write(recorded: &Recorded, nodes: &[u32], hosts: &[String], out: &mut dyn
                     uuid += 1;
                     writer.track(TrackDescriptor {
                         uuid: Some(uuid),
-                        name: Some(line.name()),
+                        name: Some(line.name(places)),
                         parent_uuid: Some(process),
                         ..TrackDescriptor::default()
                     })?;
@@ -272,7 +286,7 @@ pub fn write(recorded: &Recorded, nodes: &[u32], hosts: &[String], out: &mut dyn
 }
 
 /// What is on each line, node by node.
-fn lines(recorded: &Recorded, nodes: &[u32]) -> BTreeMap<(u32, Line), Vec<Slice>> {
+fn lines(recorded: &Recorded, places: &[RankPlace]) -> BTreeMap<(u32, Line), Vec<Slice>> {
     let mut lines: BTreeMap<(u32, Line), Vec<Slice>> = BTreeMap::new();
     for (place, transfer) in recorded.transfers.iter().enumerate() {
         let &Transfer { from_node, to_node, begin, sent, head, tail, .. } = transfer;
@@ -283,7 +297,7 @@ fn lines(recorded: &Recorded, nodes: &[u32]) -> BTreeMap<(u32, Line), Vec<Slice>
         lines.entry((from_node, Line::Sends)).or_default().push(Slice { begin, end: sent, of: Of::Sent(place) });
     }
     for (place, call) in recorded.calls.iter().enumerate() {
-        let node = nodes.get(call.rank as usize).copied().unwrap_or(0);
+        let node = places.get(call.rank as usize).map_or(0, |place| place.node);
         let slice = Slice { begin: call.begin, end: call.end, of: Of::Call(place) };
         lines.entry((node, Line::Rank(call.rank))).or_default().push(slice);
     }

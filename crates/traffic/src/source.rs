@@ -168,7 +168,7 @@ pub(crate) struct Sources {
 /// How long a message takes on an empty network, in picoseconds.
 fn alone(arrival: &Arrival, fabric: &impl Outlet) -> u64 {
     let Arrival { id, source, target, virtual_network, payload, .. } = *arrival;
-    let message = Transfer { id, source, target, virtual_network, payload, source_dma: false, target_dma: false };
+    let message = Transfer { id, source, target, virtual_network, payload, source_dma: false, target_dma: false, route: 0 };
     fabric.zero_load(&message).tail.as_ps()
 }
 
@@ -251,6 +251,7 @@ impl Sources {
             payload: Bytes(payload),
             source_dma: false,
             target_dma: false,
+            route: 0,
         });
     }
 
@@ -271,6 +272,7 @@ impl Sources {
             payload: Bytes(bytes),
             source_dma: false,
             target_dma: false,
+            route: 0,
         });
     }
 
@@ -308,6 +310,7 @@ impl Sources {
                 payload: Bytes(0),
                 source_dma: false,
                 target_dma: false,
+                route: 0,
             };
             let slot = self.acknowledgements.insert(acknowledgement);
             fabric.timer(through, arrival.target, ANSWERS | slot);

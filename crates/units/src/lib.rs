@@ -6,7 +6,7 @@
 //! | [`Bytes`] | a size | bytes, `u64` |
 //! | [`ByteRate`] | a bandwidth | bytes per second, `u64` |
 //! | [`Power`] | what a part takes | microwatts, `u64` |
-//! | [`NodeId`], [`PortId`], [`Rail`] | places of the machine | index from 0 |
+//! | [`NodeId`], [`ProcessorId`], [`PortId`], [`Rail`] | places of the machine | index from 0 |
 //!
 //! [`parse`] reads them from text with units (`"250 ns"`, `"9 KiB"`, `"100 Gbit/s"`); [`show`] writes sizes and counts
 //! for people. What users give is added and multiplied by the checked operations, which say [`Excess`] where a
@@ -26,7 +26,7 @@ pub mod parse;
 mod place;
 pub mod show;
 
-pub use place::{NodeId, PortId, Rail};
+pub use place::{NodeId, PortId, ProcessorId, Rail};
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

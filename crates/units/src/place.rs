@@ -32,6 +32,27 @@ impl fmt::Display for NodeId {
     }
 }
 
+/// A processor of a node: of its host, or one beside it.
+///
+/// ```
+/// use narrows_units::{NodeId, ProcessorId};
+/// assert_eq!(ProcessorId::host(NodeId(7)), ProcessorId { node: NodeId(7), number: 0 });
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct ProcessorId {
+    /// Its node.
+    pub node: NodeId,
+    /// Its number on the node: 0 is the host's.
+    pub number: u8,
+}
+
+impl ProcessorId {
+    /// That of the host.
+    pub const fn host(node: NodeId) -> ProcessorId {
+        ProcessorId { node, number: 0 }
+    }
+}
+
 /// A port of a machine: a NIC of a node, and its place on a network. Ports are numbered from 0 through the networks of
 /// the machine, within one in the order of the nodes; where each node has one, as the nodes are.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]

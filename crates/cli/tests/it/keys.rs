@@ -66,6 +66,17 @@ fn words() -> BTreeMap<&'static str, &'static str> {
         ("NAMES", "names.txt"),
         ("BASED", "based.toml"),
         ("GROUPS", "groups.toml"),
+        (
+            "WIRED",
+            "--nodes 1 --mapping linear:host,NAME --set node.processors=[\"NAME\"] --set processor.NAME.bus=near \
+             --set bus.near.latency=500ns --set bus.near.bandwidth=5GB/s --set bus.far.latency=1us --set bus.far.bandwidth=1GB/s",
+        ),
+        (
+            "BUSES",
+            "--nodes 1 --mapping linear:host,dpu --set node.processors=[\"dpu\"] --set processor.dpu.bus=NAME \
+             --set bus.NAME.latency=500ns --set bus.NAME.bandwidth=5GB/s --set bus.far.latency=1us --set bus.far.bandwidth=1GB/s",
+        ),
+        ("ASIDE", "--mapping linear:host,NAME --set node.processors=[\"NAME\"] --set processor.NAME.speed=0.9"),
         ("FABRICS", "fabrics.toml"),
         ("GATEWAYS", "gateways.toml"),
         (

@@ -324,6 +324,7 @@ impl NetworkConfig {
         if let Derived::Fixed(rate) = self.loggp.rate {
             rates.push(("loggp rate", rate));
         }
+        rates.extend(self.node_routes.buses.iter().map(|bus| ("rate of a bus", bus.rate)));
         let own = &self.links(topology)[LinkClass::ALL.len()..];
         rates.extend(own.iter().map(|link| ("rate of a single link", link.rate)));
         for (what, rate) in rates {
@@ -345,6 +346,7 @@ impl NetworkConfig {
         if let Derived::Fixed(latency) = self.loggp.latency {
             latencies.push(("loggp latency", latency));
         }
+        latencies.extend(self.node_routes.buses.iter().map(|bus| ("latency of a bus", bus.latency)));
         latencies.extend(own.iter().map(|link| ("latency of a single link", link.latency)));
         for (what, latency) in latencies {
             if latency > SimTime::from_us(1_000_000) {

@@ -34,6 +34,7 @@
 //!         fabric.start(Transfer {
 //!             id: TransferId(0), source: host, target, virtual_network: 0, payload: Bytes(10_000), source_dma: true,
 //!             target_dma: true,
+//!             route: 0,
 //!         });
 //!     }
 //!     fn tail(&mut self, arrival: &Arrival, _fabric: &mut Context<'_>) {

@@ -131,10 +131,11 @@ pub(super) fn check_network(machine: &Machine, layers: &Scope<'_>, errors: &mut 
     }
     if machine.nic.kind == NicKind::Exanet {
         let interfaces = machine.nic.exanet.interfaces;
-        if let Some((_, node)) = machine.parts().find(|(_, node)| node.cores > interfaces) {
-            let message = format!("a node has {} cores, and its NIC interfaces for {interfaces} processes", node.cores);
+        if let Some((_, node)) = machine.parts().find(|(_, node)| machine.cores(node) > interfaces.into()) {
+            let cores = machine.cores(node);
+            let message = format!("a node has {cores} cores, and its NIC interfaces for {interfaces} processes");
             let help = format!("raise nic.exanet.interfaces (up to 65536), or lower node.cores to {interfaces} or less");
-            let label = format!("expected at least {}", node.cores);
+            let label = format!("expected at least {cores}");
             errors.push(layers.at("nic.exanet.interfaces", message).label(label).help(help));
         }
         if let Some(domain) = machine.nic.exanet.domains.iter().find(|&&domain| domain > u32::from(u16::MAX)) {
@@ -378,6 +379,33 @@ fn check_faults(machine: &Machine, topology: &narrows_topology::Topology, layers
             errors.push(layers.at(&path, error.to_string()));
         }
         Err(error) => errors.push(layers.at(path, error.to_string())),
+    }
+}
+
+/// Which processors nodes have beside the host's.
+pub(super) fn check_processors(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
+    let of_groups = machine.groups.iter().map(|group| (format!("group.{}.processors", group.name), &group.node.processors));
+    let all = std::iter::once((String::from("node.processors"), &machine.node.processors)).chain(of_groups);
+    for (path, problem) in machine.misplaced_buses() {
+        errors.push(layers.at(&path, problem.message).label(problem.label));
+    }
+    let known: Vec<&str> = machine.auxiliaries.iter().map(|auxiliary| auxiliary.name.as_str()).collect();
+    for (path, names) in all {
+        let twice = |&(at, name): &(usize, &String)| names[..at].contains(name);
+        if let Some(name) = names.iter().find(|name| machine.auxiliary(name).is_none()) {
+            let name = name.escape_debug();
+            let label = match known.as_slice() {
+                [] => format!("expected nothing: [processor.{name}] makes such a processor"),
+                known => format!("expected sections [processor.NAME]: {}", known.join(", ")),
+            };
+            errors.push(layers.at(&path, format!("no processor \"{name}\"")).label(label));
+        } else if let Some((_, name)) = names.iter().enumerate().find(twice) {
+            let message = format!("two processors \"{name}\" of one node");
+            errors.push(layers.at(&path, message).label("expected different names: each processor has a section of its own"));
+        } else if names.len() > usize::from(u8::MAX) {
+            let message = format!("{} processors beside the host's", names.len());
+            errors.push(layers.at(&path, message).label(format!("expected at most {}", u8::MAX)));
+        }
     }
 }
 

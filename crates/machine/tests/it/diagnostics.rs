@@ -1,7 +1,7 @@
 //! What a person sees who wrote a machine file with a mistake in it: each golden text below is the
 //! whole message, with file, line, column, what was expected and the nearest key.
 
-use narrows_machine::{Machine, MachineError, Overrides};
+use narrows_machine::{Machine, MachineError, NodeId, Overrides, ProcessorId};
 
 /// The messages for a file that takes everything it does not say from `example-cluster`.
 fn complaint(text: &str) -> String {
@@ -74,7 +74,7 @@ error: unknown section `nod`
   |
 4 | [nod]
   |  ^^^ did you mean `node`?
-  = help: sections of a machine file: machine, node, nic, network, link, switch, topology, software, message, collectives, ip, power, group, fabric
+  = help: sections of a machine file: machine, node, nic, network, link, switch, topology, software, message, collectives, ip, power, group, processor, bus, fabric
 "#,
     );
 }
@@ -137,7 +137,7 @@ error: missing key `cores` in [node]
   |
 8 | [node]
   |  ^^^^ expected a whole number from 1 to 65536
-  = help: node.cores: Cores of a node: the most ranks that it takes
+  = help: node.cores: Cores of the processor: the most ranks that it takes
 "#,
     );
 }
@@ -185,7 +185,7 @@ fn a_base_may_be_another_file_and_no_circle() {
     let top = folder.join("top.toml");
     let load = || Machine::load(top.to_str().unwrap(), &Overrides::default());
     let machine = load().unwrap();
-    assert_eq!((machine.name.as_str(), machine.node.count, machine.node.cores), ("top", 5, 3), "the nearest file counts");
+    assert_eq!((machine.name.as_str(), machine.node.count, machine.node.host.cores), ("top", 5, 3), "the nearest file counts");
     assert_eq!(machine.nic.portals().put_occupancy, "123 ns".parse().unwrap());
     // A mistake in a base is shown there.
     write("bottom.toml", "[machine]\nbase = \"bxi-v2\"\n[nic]\nput_ocupancy = \"123 ns\"\n");
@@ -669,10 +669,10 @@ fn groups_have_what_they_say_and_the_rest_of_all_nodes() {
     let set = |keys: &[&str]| Overrides { nodes: None, set: keys.iter().map(|&key| key.to_owned()).collect() };
     let machine = with_groups(&[], &set(&["node.cores=16", "group.fast.speed=1.25", "software.poll=7ns"])).unwrap();
     let parts: Vec<(u32, u32, u32, f64)> =
-        machine.parts().map(|(first, node)| (first.0, node.count, node.cores, node.speed.factor())).collect();
+        machine.parts().map(|(first, node)| (first.0, node.count, node.host.cores, node.host.speed.factor())).collect();
     assert_eq!(parts, [(0, 3, 16, 1.25), (3, 2, 4, 0.5)]);
-    let posts: Vec<String> = machine.parts().map(|(_, node)| format!("{} {}", node.software.post, node.software.poll)).collect();
-    let all = machine.node.software.post;
+    let posts: Vec<String> = machine.parts().map(|(_, node)| format!("{} {}", node.host.software.post, node.host.software.poll)).collect();
+    let all = machine.node.host.software.post;
     assert_eq!(posts, [format!("{all} 7 ns"), String::from("1 us 7 ns")]);
     assert_eq!((machine.node.count, machine.topology().unwrap().hosts()), (5, 5));
     // What a run saves says all of it.
@@ -738,6 +738,44 @@ fn looks_take_time() {
     }
     let error = with_groups(&[], &Overrides { nodes: None, set: vec![String::from("group.slow.software.poll=0ns")] }).unwrap_err();
     assert!(error.starts_with("error: `group.slow.software.poll`: 0 ns is out of range"), "{error}");
+}
+
+#[test]
+fn processors_that_are_none() {
+    let found = |rest: &str| {
+        let text = format!("[machine]\nname = \"x\"\nbase = \"bxi-v2\"\n{rest}");
+        message(&text, &Overrides::default()).lines().next().unwrap_or_default().to_owned()
+    };
+    assert_eq!(found("[node]\nprocessors = [\"dpu\"]"), "error: no processor \"dpu\"");
+    assert_eq!(found("[node]\nprocessors = [\"dpu\", \"dpu\"]\n[processor.dpu]\ncores = 2"), "error: two processors \"dpu\" of one node");
+    assert_eq!(found("[processor.host]\ncores = 2"), "error: no name for a processor: \"host\"");
+    assert_eq!(found("[processor.dpu]\ncores = 0"), "error: `processor.dpu.cores`: 0 is out of range");
+    assert_eq!(found("[processor.dpu]\ncount = 2"), "error: unknown key `count` in [processor.dpu]");
+    assert_eq!(found("[node]\nmemory = \"1 GiB\""), "error: unknown key `memory` in [node]");
+    let gone = message("[machine]\nname = \"x\"\nbase = \"bxi-v2\"\n[group.a]\nmemory = \"1 GiB\"", &Overrides::default());
+    assert!(gone.contains("delete the line: no model asks how much memory a node has"), "{gone}");
+}
+
+/// What a processor beside the host's does not say is as that of the host, and a machine that is saved has all of it.
+#[test]
+fn processors_have_what_they_say_and_the_rest_of_the_host() {
+    let text = format!(
+        "{}[node]\nprocessors = [\"dpu\"]\ncores = 16\n[group.fast.power]\ncore = \"3 W\"\n[processor.dpu]\nspeed = 0.5\n\
+         [processor.dpu.software]\npost = \"1 us\"\n[processor.other]\n",
+        GROUPS.replace("cores = 4\n", "cores = 4\nprocessors = [\"other\", \"dpu\"]\n")
+    );
+    let machine = Machine::parse("my.toml", &text, &Overrides::default()).unwrap();
+    let of_node = |node: u32| {
+        let processors = machine.processors(machine.node(NodeId(node)));
+        processors.map(|(name, on)| format!("{name} {} {} {}", on.cores, on.speed.factor(), on.software.post)).collect::<Vec<_>>()
+    };
+    let post = machine.node.host.software.post;
+    assert_eq!(of_node(0), [format!("host 16 1 {post}"), String::from("dpu 16 0.5 1 us")]);
+    assert_eq!(of_node(3), [String::from("host 4 0.5 1 us"), format!("other 16 1 {post}"), String::from("dpu 16 0.5 1 us")]);
+    let id = ProcessorId { node: NodeId(3), number: 2 };
+    assert_eq!((machine.processor(id).0, machine.host_name_on(id).as_str()), ("dpu", "node003-dpu"));
+    let text = machine.to_toml();
+    assert_eq!(Machine::parse("again.toml", &text, &Overrides::default()).unwrap(), machine, "{text}");
 }
 
 #[test]

@@ -140,7 +140,7 @@ prop_compose! {
         (machine.name, machine.description, machine.source) = texts;
         machine.node.host_name = host.parse().unwrap();
         machine.node.count = counts.0;
-        machine.node.cores = counts.1;
+        machine.node.host.cores = counts.1;
         let nic = machine.nic.portals_mut();
         nic.data_bandwidth = rates.1;
         nic.pcie_latency = SimTime(times[0].0.max(1));
@@ -165,13 +165,13 @@ prop_compose! {
         machine.network.loggp.rate = if adaptive { Derived::Fixed(rates.2) } else { Derived::FromPath };
         machine.switch.latency = times[10];
         machine.topology = topology;
-        machine.node.software.post = times[11];
-        machine.node.software.completion = times[12];
-        machine.node.software.poll = times[13].max(SimTime::from_ns(1));
-        machine.node.software.clock_read = times[14].max(SimTime::from_ns(1));
+        machine.node.host.software.post = times[11];
+        machine.node.host.software.completion = times[12];
+        machine.node.host.software.poll = times[13].max(SimTime::from_ns(1));
+        machine.node.host.software.clock_read = times[14].max(SimTime::from_ns(1));
         machine.system.launcher_barrier = times[13];
         machine.system.socket_latency = times[15];
-        machine.node.software.copy_bandwidth = rates.3;
+        machine.node.host.software.copy_bandwidth = rates.3;
         machine.message.eager_limit = Bytes(eager);
         machine.message.inject_limit = Bytes(eager.min(64));
         machine.message.overflow_block = Bytes(eager + 1);

@@ -17,7 +17,7 @@ use crate::engine::{Below, Engine};
 use crate::error::{Denied, Refusal};
 use crate::kind::{Directory, Kinds, Nic, PortalsNic, Travels};
 use crate::out::{Between, Departure, Event, Out};
-use crate::portals::{About, Header, Portals};
+use crate::portals::{About, Ends, Header, Portals};
 use crate::statistics::Troubles;
 
 pub use exanet::{Cell, Exanet, ExanetConfig, ExanetNotice, Name, Order, Stream, Streamed};
@@ -252,6 +252,9 @@ impl Kinds for AnyNic {
     }
     fn is_answer(header: &AnyHeader) -> bool {
         header.is_answer()
+    }
+    fn ends(header: &AnyHeader) -> Option<Ends> {
+        each!(AnyHeader(header), header => header.message()).map(Header::ends)
     }
     fn about(header: &AnyHeader) -> About {
         header.about()

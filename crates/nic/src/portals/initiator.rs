@@ -352,7 +352,7 @@ impl Portals {
         if std::mem::replace(&mut this.acknowledged, true) && !last {
             return;
         }
-        let header = Header::Received(Received { handle: this.request.handle, last });
+        let header = Header::Received(Received { handle: this.request.handle, ends: this.request.answer_ends(), last });
         let to = self.asker(&self.incoming.at(message).request);
         self.send_small(now, to, header, out);
     }
@@ -510,7 +510,8 @@ impl Portals {
         if let Some(payload) = payload {
             out.release(payload);
         }
-        let response = Response { handle: Handle { slot, serial }, result: Err(FailType::PermViolation), payload: None };
+        let ends = (target, operation.initiator);
+        let response = Response { handle: Handle { slot, serial }, ends, result: Err(FailType::PermViolation), payload: None };
         self.tail_of_response(now, &response, out);
         let (domain, target_domain) = domains;
         let process = self.locals[process as usize].process;

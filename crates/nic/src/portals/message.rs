@@ -125,7 +125,18 @@ pub enum About {
     Received,
 }
 
+/// From where to where something travels: its processes.
+pub type Ends = (ProcessId, ProcessId);
+
 impl Header {
+    /// The processes between which it travels.
+    pub(crate) fn ends(&self) -> Ends {
+        match self {
+            Header::Request(request) => (request.operation.initiator, request.target),
+            Header::Response(Response { ends, .. }) | Header::Received(Received { ends, .. }) => *ends,
+        }
+    }
+
     /// Of a request, whose messages stay in order: initiator, target (nid and pid), portal table entry.
     pub(crate) fn stream(&self) -> Option<(u32, u32, u32, u32)> {
         match self {
@@ -214,6 +225,11 @@ pub(super) enum Beside {
 }
 
 impl Request {
+    /// Of what answers it.
+    pub(super) fn answer_ends(&self) -> Ends {
+        (self.target, self.operation.initiator)
+    }
+
     /// It passes a gateway.
     pub(super) fn bridged(&self) -> Option<Bridged> {
         if let Beside::Bridged(bridged) = self.beside { Some(bridged) } else { None }
@@ -239,6 +255,8 @@ pub(super) struct Bridged {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Response {
     pub(super) handle: Handle,
+    /// From the target of the request to who has asked.
+    pub(super) ends: Ends,
     pub(super) result: Result<Accepted, FailType>,
     pub(super) payload: Option<PayloadId>,
 }
@@ -247,6 +265,8 @@ pub struct Response {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Received {
     pub(super) handle: Handle,
+    /// From the target of the request to who has asked.
+    pub(super) ends: Ends,
     /// Nothing more will come.
     pub(super) last: bool,
 }

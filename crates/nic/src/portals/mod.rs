@@ -9,7 +9,7 @@ mod multicast;
 mod offload;
 mod target;
 
-pub use message::{About, Header, HeldMessage, Received, Request, Response};
+pub use message::{About, Ends, Header, HeldMessage, Received, Request, Response};
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

@@ -204,7 +204,7 @@ impl Portals {
             return self.respond(now, message, out);
         }
         let this = self.incoming.at(message);
-        let response = Response { handle: this.request.handle, result: this.outcome(), payload: None };
+        let response = Response { handle: this.request.handle, ends: this.request.answer_ends(), result: this.outcome(), payload: None };
         self.send_small(now, self.asker(&this.request), Header::Response(response), out);
         self.finish(message, out);
     }
@@ -213,8 +213,9 @@ impl Portals {
     pub(super) fn start_response(&mut self, now: SimTime, message: u32, out: &mut impl Out<Portals>) {
         let this = self.incoming.at(message);
         let (kind, handle, result) = (this.request.operation.kind, this.request.handle, this.outcome());
+        let ends = this.request.answer_ends();
         if matches!(kind, Kind::Put | Kind::Atomic) {
-            let header = Header::Response(Response { handle, result, payload: None });
+            let header = Header::Response(Response { handle, ends, result, payload: None });
             self.send_small(now, self.asker(&this.request), header, out);
             return self.finish(message, out);
         }
@@ -239,7 +240,7 @@ impl Portals {
             source_dma: read,
             target_dma: length > 0,
             token: token(message, Role::Response),
-            header: Header::Response(Response { handle, result, payload }),
+            header: Header::Response(Response { handle, ends, result, payload }),
         };
         out.depart(self.port, departure);
         if !read {

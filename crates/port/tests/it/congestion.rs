@@ -115,6 +115,7 @@ fn run_with_delays(
             payload: Bytes(payload),
             source_dma: true,
             target_dma: true,
+            route: 0,
         })
         .collect();
     let meter = |_: &[u32]| Meter { starts: starts.clone(), ..Meter::default() };
@@ -237,6 +238,7 @@ fn oracle(flows: &[Flow], open: f64) -> Vec<f64> {
             payload: Bytes(payload),
             source_dma: true,
             target_dma: true,
+            route: 0,
         });
     }
     network.run_until(SimTime::from_us(100));
@@ -331,8 +333,16 @@ fn dctcp_keeps_its_queue_at_the_threshold() {
         let alone = Driver::new(&NetworkConfig { reliability: None, ..dctcp() }, tree()).unwrap();
         let way = |bytes: u64| {
             let (payload, dma) = (Bytes(bytes), bytes > 0);
-            let message =
-                Transfer { id: TransferId(0), source: 4, target: 0, virtual_network: 0, payload, source_dma: dma, target_dma: dma };
+            let message = Transfer {
+                id: TransferId(0),
+                source: 4,
+                target: 0,
+                virtual_network: 0,
+                payload,
+                source_dma: dma,
+                target_dma: dma,
+                route: 0,
+            };
             alone.zero_load(&message).tail.as_ps() as f64 / packet
         };
         let window = (way(1000) + way(0) + 60.0) / count;
@@ -520,6 +530,7 @@ fn a_flow_that_is_given_up_asks_for_nothing_more() {
             payload: Bytes(LONG),
             source_dma: true,
             target_dma: true,
+            route: 0,
         };
         network.start(message(0));
         network.run_until(SimTime::from_us(1_000));
@@ -547,7 +558,7 @@ fn each_virtual_network_may_have_its_own_control() {
     let mut time = |virtual_network: u8| {
         let begin = network.now();
         let (id, payload) = (TransferId(u32::from(virtual_network)), Bytes(256_000));
-        network.start(Transfer { id, source: 0, target: 5, virtual_network, payload, source_dma: true, target_dma: true });
+        network.start(Transfer { id, source: 0, target: 5, virtual_network, payload, source_dma: true, target_dma: true, route: 0 });
         network.run();
         // Timers go on for longer.
         let end = network.notices().last().unwrap().0;

@@ -57,7 +57,16 @@ fn fault(link: Option<u32>, loss: f64, corrupt: f64) -> Fault {
 }
 
 fn transfer(id: u32, source: u32, target: u32, payload: u64) -> Transfer {
-    Transfer { id: TransferId(id), source, target, virtual_network: 0, payload: Bytes(payload), source_dma: true, target_dma: true }
+    Transfer {
+        id: TransferId(id),
+        source,
+        target,
+        virtual_network: 0,
+        payload: Bytes(payload),
+        source_dma: true,
+        target_dma: true,
+        route: 0,
+    }
 }
 
 fn tails(network: &Driver) -> Vec<SimTime> {

@@ -34,7 +34,16 @@ fn config(mtu: u64) -> NetworkConfig {
 }
 
 fn transfer(id: u32, target: u32, virtual_network: u8, payload: u64) -> Transfer {
-    Transfer { id: TransferId(id), source: 0, target, virtual_network, payload: Bytes(payload), source_dma: false, target_dma: false }
+    Transfer {
+        id: TransferId(id),
+        source: 0,
+        target,
+        virtual_network,
+        payload: Bytes(payload),
+        source_dma: false,
+        target_dma: false,
+        route: 0,
+    }
 }
 
 /// When the last of these is there.

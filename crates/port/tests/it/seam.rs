@@ -188,7 +188,16 @@ impl Run<'_> {
 }
 
 fn transfer(id: u32, source: u32, target: u32, payload: u64) -> Transfer {
-    Transfer { id: TransferId(id), source, target, virtual_network: 0, payload: Bytes(payload), source_dma: false, target_dma: false }
+    Transfer {
+        id: TransferId(id),
+        source,
+        target,
+        virtual_network: 0,
+        payload: Bytes(payload),
+        source_dma: false,
+        target_dma: false,
+        route: 0,
+    }
 }
 
 fn config(buffer_packets: u64) -> NetworkConfig {

@@ -15,7 +15,12 @@ use narrows_replay::port::Costs;
 use narrows_sim::Hardware;
 use narrows_topology::Topology;
 use narrows_trace::{Collective, CollectiveCall, Communicators, Dependency, Event, Kind, Operation, Order, Program, Recorded};
-use narrows_units::{Bytes, NodeId, SimTime};
+use narrows_units::{Bytes, NodeId, ProcessorId, SimTime};
+
+/// The processor of a node's host.
+fn host(node: u32) -> ProcessorId {
+    ProcessorId::host(NodeId(node))
+}
 
 /// Its nodes.
 fn all(machine: &Machine) -> Vec<NodeId> {
@@ -27,7 +32,7 @@ fn replay(network: &str, mapping: &str, rule: &str, programs: Vec<Recorded>) -> 
     let machine = Machine::load("bxi-v2", &Overrides { nodes: Some(64), set }).unwrap();
     let topology = machine.topology().unwrap();
     let ranks: Vec<u32> = programs.iter().map(Program::ranks).collect();
-    let nodes = mapping::nodes(&mapping.parse::<Mapping>().unwrap(), &machine, (&topology, &all(&machine)), None, &ranks).unwrap();
+    let nodes = mapping::processors(&mapping.parse::<Mapping>().unwrap(), &machine, (&topology, &all(&machine)), None, &ranks).unwrap();
     let processes = mapping::processes(&nodes);
     let parts = programs.into_iter().zip(&processes).map(|(program, processes)| PlacedTrace {
         name: String::from("test"),
@@ -35,7 +40,7 @@ fn replay(network: &str, mapping: &str, rule: &str, programs: Vec<Recorded>) -> 
         collectives: Box::new(ByRules::new(Rules::parse(rule).unwrap(), None)),
         scale: vec![1.0],
         processes: processes.clone(),
-        costs: vec![Costs::of(&machine.node.software, machine.nic.portals())],
+        costs: vec![Costs::of(&machine.node.host.software, machine.nic.portals())],
     });
     let parts = parts.collect();
     run(&machine, topology, parts)
@@ -227,14 +232,14 @@ fn in_domains(domains: &str, programs: Vec<Recorded>) -> Outcome {
     let machine = Machine::load("exanest-mezz", &Overrides { nodes: None, set }).unwrap();
     let topology = machine.topology().unwrap();
     let ranks: Vec<u32> = programs.iter().map(Program::ranks).collect();
-    let nodes = mapping::nodes(&Mapping::Node, &machine, (&topology, &all(&machine)), None, &ranks).unwrap();
+    let nodes = mapping::processors(&Mapping::Node, &machine, (&topology, &all(&machine)), None, &ranks).unwrap();
     let parts = programs.into_iter().zip(mapping::processes(&nodes)).map(|(program, processes)| PlacedTrace {
         name: String::from("test"),
         program: Box::new(program),
         collectives: Box::new(ByRules::new(Rules::parse("").unwrap(), None)),
         scale: vec![1.0],
         processes,
-        costs: vec![Costs::of(&machine.node.software, machine.nic.portals())],
+        costs: vec![Costs::of(&machine.node.host.software, machine.nic.portals())],
     });
     let parts = parts.collect();
     run(&machine, topology, parts)
@@ -289,7 +294,8 @@ fn copied(network: &str, ranks: u32, ppn: u32, bytes: u64, late: SimTime, rule: 
     let set = vec![format!("network.kind={network}"), String::from("node.cores=64")];
     let machine = Machine::load("bxi-v2", &Overrides { nodes: Some(64), set }).unwrap();
     let topology = machine.topology().unwrap();
-    let nodes = mapping::nodes(&"linear".parse::<Mapping>().unwrap(), &machine, (&topology, &all(&machine)), Some(ppn), &[ranks]).unwrap();
+    let nodes =
+        mapping::processors(&"linear".parse::<Mapping>().unwrap(), &machine, (&topology, &all(&machine)), Some(ppn), &[ranks]).unwrap();
     let processes = mapping::processes(&nodes).concat();
     let mut program = Recorded::new(ranks, Communicators::world(ranks), Order::Sequential);
     for rank in 0..ranks {
@@ -316,7 +322,7 @@ fn copied(network: &str, ranks: u32, ppn: u32, bytes: u64, late: SimTime, rule: 
         collectives,
         scale: vec![1.0],
         processes: processes.clone(),
-        costs: vec![Costs::of(&machine.node.software, machine.nic.portals())],
+        costs: vec![Costs::of(&machine.node.host.software, machine.nic.portals())],
     };
     run(&machine, topology, vec![part])
 }
@@ -370,7 +376,7 @@ fn periods_add_up() {
         program
     };
     let machine = Machine::load("bxi-v2", &Overrides { nodes: Some(64), set: Vec::new() }).unwrap();
-    let nodes = vec![[0, 1, 2].map(NodeId).to_vec(), [40, 41].map(NodeId).to_vec()];
+    let nodes = vec![[0, 1, 2].map(host).to_vec(), [40, 41].map(host).to_vec()];
     let processes = mapping::processes(&nodes);
     let whole = |kind: NetworkKind, period: Option<SimTime>| {
         let topology = machine.topology().unwrap();
@@ -381,7 +387,7 @@ fn periods_add_up() {
             collectives: Box::new(ByRules::new(Rules::parse("").unwrap(), None)),
             scale: vec![1.0],
             processes: processes.clone(),
-            costs: vec![Costs::of(&machine.node.software, machine.nic.portals())],
+            costs: vec![Costs::of(&machine.node.host.software, machine.nic.portals())],
         });
         let hardware = Hardware::new(&config, topology, machine.nic_config());
         let replay = match period {
@@ -445,7 +451,7 @@ fn topology_aware_broadcasts_keep_their_published_order() {
     let machine = Machine::load("dragonfly-342", &Overrides { nodes: None, set: vec![String::from("network.kind=flow")] }).unwrap();
     let times = ["binary", "glf", "llf", "hardware"].map(|algorithm| {
         let topology = machine.topology().unwrap();
-        let nodes: Vec<NodeId> = NodeId::first(342).collect();
+        let nodes: Vec<ProcessorId> = (0..342).map(host).collect();
         let layout = mapping::layout((&topology, &all(&machine)), &nodes);
         assert!(layout.groups.is_some(), "a dragonfly has groups");
         let rules = Rules::parse(&format!("bcast *: {algorithm}\nbarrier *: dissemination")).unwrap();
@@ -482,7 +488,7 @@ fn topology_aware_broadcasts_keep_their_published_order() {
             collectives,
             scale: vec![1.0],
             processes,
-            costs: vec![Costs::of(&machine.node.software, machine.nic.portals())],
+            costs: vec![Costs::of(&machine.node.host.software, machine.nic.portals())],
         };
         let outcome = run(&machine, topology, vec![part]);
         assert_eq!(outcome.failure, None);
@@ -499,7 +505,7 @@ fn refused(programs: Vec<Recorded>) -> String {
     // The longest messages go in 256 pieces.
     let set = ["network.kind=flow", "message.max_portals_message=1TiB"].map(String::from).to_vec();
     let machine = Machine::load("bxi-v2", &Overrides { nodes: Some(4), set }).unwrap();
-    let nodes: Vec<Vec<NodeId>> = programs.iter().map(|program| NodeId::first(program.ranks()).collect()).collect();
+    let nodes: Vec<Vec<ProcessorId>> = programs.iter().map(|program| (0..program.ranks()).map(host).collect()).collect();
     let processes = mapping::processes(&nodes);
     let parts = programs.into_iter().zip(&processes).enumerate().map(|(index, (program, processes))| PlacedTrace {
         name: format!("trace{index}"),
@@ -507,7 +513,7 @@ fn refused(programs: Vec<Recorded>) -> String {
         collectives: Box::new(ByRules::new(Rules::default(), None)),
         scale: vec![1.0],
         processes: processes.clone(),
-        costs: vec![Costs::of(&machine.node.software, machine.nic.portals())],
+        costs: vec![Costs::of(&machine.node.host.software, machine.nic.portals())],
     });
     let network = machine.network_config(1);
     let hardware = Hardware::new(&network, machine.topology().unwrap(), machine.nic_config());
@@ -655,7 +661,7 @@ fn regions_and_threads_change_nothing() {
         let machine = Machine::load(name, &Overrides { nodes, set }).unwrap();
         let (config, ranks) = (machine.network_config(1), 90);
         let outcome = |threads: Option<usize>| {
-            let nodes = (0..ranks).map(|rank| NodeId(rank * 37 % machine.node.count)).collect();
+            let nodes = (0..ranks).map(|rank| host(rank * 37 % machine.node.count)).collect();
             let processes = mapping::processes(&[nodes]).concat();
             let collectives = Box::new(ByRules::new(Rules::parse("").unwrap(), None));
             let program = Box::new(random_program(ranks, 7));
@@ -665,7 +671,7 @@ fn regions_and_threads_change_nothing() {
                 collectives,
                 scale: vec![1.0],
                 processes,
-                costs: vec![Costs::of(&machine.node.software, machine.nic.portals())],
+                costs: vec![Costs::of(&machine.node.host.software, machine.nic.portals())],
             }];
             let hardware = Hardware::new(&config, machine.topology().unwrap(), machine.nic_config());
             let replay = match threads {
@@ -694,14 +700,14 @@ fn half_trip(bytes: u64, changes: &[&str]) -> f64 {
     let machine = Machine::load("bxi-v2", &Overrides { nodes: Some(64), set }).unwrap();
     let finish = |turns: u64| {
         let topology = machine.topology().unwrap();
-        let nodes = mapping::nodes(&"linear".parse::<Mapping>().unwrap(), &machine, (&topology, &all(&machine)), None, &[2]).unwrap();
+        let nodes = mapping::processors(&"linear".parse::<Mapping>().unwrap(), &machine, (&topology, &all(&machine)), None, &[2]).unwrap();
         let part = PlacedTrace {
             name: String::from("test"),
             program: Box::new(pingpong(bytes, turns)),
             collectives: Box::new(ByRules::new(Rules::parse("").unwrap(), None)),
             scale: vec![1.0],
             processes: mapping::processes(&nodes).remove(0),
-            costs: vec![Costs::of(&machine.node.software, machine.nic.portals())],
+            costs: vec![Costs::of(&machine.node.host.software, machine.nic.portals())],
         };
         let outcome = run(&machine, topology, vec![part]);
         assert_eq!(outcome.failure, None, "{bytes} B, {changes:?}");
@@ -718,8 +724,8 @@ const PSCOM: &str = "message.protocol=pscom";
 fn an_eager_message_of_pscom_takes_two_copies_and_a_command_more() {
     let machine = Machine::load("bxi-v2", &Overrides { nodes: Some(64), set: Vec::new() }).unwrap();
     for bytes in [2048, 4096, 8192] {
-        let copy = machine.node.software.copy_bandwidth.time_for(narrows_units::Bytes(bytes)).as_ns_f64();
-        let expected = half_trip(bytes, &["message.inject_limit=64B"]) + 2.0 * copy + machine.node.software.post.as_ns_f64();
+        let copy = machine.node.host.software.copy_bandwidth.time_for(narrows_units::Bytes(bytes)).as_ns_f64();
+        let expected = half_trip(bytes, &["message.inject_limit=64B"]) + 2.0 * copy + machine.node.host.software.post.as_ns_f64();
         let got = half_trip(bytes, &["message.inject_limit=64B", PSCOM]);
         assert!((got - expected).abs() < 3.0, "{bytes} B: {got} ns, expected {expected} ns");
     }
@@ -771,7 +777,7 @@ fn accelerated(ranks: u32, bytes: u64, rule: &str, threads: usize, chained: bool
             program.push(rank, Operation::new(Kind::Collective(call)), &after);
         }
     }
-    let nodes = mapping::nodes(&"linear".parse::<Mapping>().unwrap(), &machine, (&topology, &all(&machine)), None, &[ranks]).unwrap();
+    let nodes = mapping::processors(&"linear".parse::<Mapping>().unwrap(), &machine, (&topology, &all(&machine)), None, &[ranks]).unwrap();
     let layout = mapping::layout((&topology, &all(&machine)), &nodes[0]);
     let layout = narrows_replay::collectives::Layout { accelerator: machine.accelerator_board(), ..layout };
     let table = format!("{rule}\n{}", narrows_collectives::rules::MPICH);
@@ -783,7 +789,7 @@ fn accelerated(ranks: u32, bytes: u64, rule: &str, threads: usize, chained: bool
         collectives: Box::new(collectives),
         scale: vec![1.0],
         processes: mapping::processes(&nodes).concat(),
-        costs: vec![Costs::of(&machine.node.software, machine.nic.portals())],
+        costs: vec![Costs::of(&machine.node.host.software, machine.nic.portals())],
     };
     let network = machine.network_config(1);
     let hardware = Hardware::new(&network, topology, machine.nic_config());

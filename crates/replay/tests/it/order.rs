@@ -9,21 +9,21 @@ use narrows_replay::port::Costs;
 use narrows_replay::{Outcome, ReplayError, mapping};
 use narrows_sim::Hardware;
 use narrows_trace::{Communicators, Dependency, Kind, Operation, Order, Recorded};
-use narrows_units::{Bytes, NodeId, SimTime};
+use narrows_units::{Bytes, NodeId, ProcessorId, SimTime};
 use proptest::prelude::*;
 
 /// Rank i on node i / `ppn`.
 fn run(name: &str, set: &[&str], ranks: u32, ppn: u32, program: &Recorded) -> Result<Outcome, ReplayError> {
     let set = set.iter().map(|&set| set.to_owned()).collect();
     let machine = Machine::load(name, &Overrides { nodes: None, set }).unwrap();
-    let nodes = vec![(0..ranks).map(|rank| NodeId(rank / ppn)).collect()];
+    let nodes = vec![(0..ranks).map(|rank| ProcessorId::host(NodeId(rank / ppn))).collect()];
     let part = PlacedTrace {
         name: String::from("order"),
         program: Box::new(program.clone()),
         collectives: Box::new(ByRules::new(narrows_collectives::rules::Rules::default(), None)),
         scale: vec![1.0],
         processes: mapping::processes(&nodes).concat(),
-        costs: vec![Costs::of(&machine.node.software, machine.nic.portals())],
+        costs: vec![Costs::of(&machine.node.host.software, machine.nic.portals())],
     };
     let network = machine.network_config(1);
     let hardware = Hardware::new(&network, machine.topology().unwrap(), machine.nic_config());

@@ -12,7 +12,7 @@ use narrows_replay::port::Costs;
 use narrows_replay::{Outcome, ReplayError};
 use narrows_sim::Hardware;
 use narrows_trace::{Collective, CollectiveCall, Communicators, Dependency, Event, Kind, Operation, Order, Program, Recorded};
-use narrows_units::{Bytes, NodeId, SimTime};
+use narrows_units::{Bytes, NodeId, ProcessorId, SimTime};
 use proptest::prelude::*;
 
 /// A machine of one network, and which collectives it uses.
@@ -33,12 +33,13 @@ impl Case {
     fn run(&self, programs: Vec<Recorded>, processes: Option<&Processes>) -> Result<Outcome, ReplayError> {
         let (machine, topology) = (&self.machine, self.machine.topology().unwrap());
         let (count, mut taken) = (machine.node.count, 0);
-        let place = |program: &Recorded| -> Vec<NodeId> {
+        let place = |program: &Recorded| -> Vec<ProcessorId> {
             let first = taken;
             taken += program.ranks();
-            (first..taken).map(|rank| NodeId(rank * ((count * 2 / 5) | 1) % count)).collect()
+            let host = |rank| ProcessorId::host(NodeId(rank * ((count * 2 / 5) | 1) % count));
+            (first..taken).map(host).collect()
         };
-        let nodes: Vec<Vec<NodeId>> = programs.iter().map(place).collect();
+        let nodes: Vec<Vec<ProcessorId>> = programs.iter().map(place).collect();
         let places = mapping::processes(&nodes);
         let parts = programs.into_iter().enumerate().zip(nodes.iter().zip(places)).map(|((index, program), (nodes, processes))| {
             let all: Vec<NodeId> = NodeId::first(machine.node.count).collect();
@@ -50,7 +51,7 @@ impl Case {
                 collectives: Box::new(ByRules::new(Rules::parse(&self.rules).unwrap(), Some(layout))),
                 scale: vec![1.0],
                 processes,
-                costs: vec![Costs::of(&machine.node.software, machine.nic.portals())],
+                costs: vec![Costs::of(&machine.node.host.software, machine.nic.portals())],
             }
         });
         let (parts, network) = (parts.collect(), machine.network_config(1));
@@ -299,8 +300,8 @@ fn a_signal_to_one_ends_all() {
                     program: Box::new(program),
                     collectives: Box::new(ByRules::new(Rules::default(), None)),
                     scale: vec![1.0],
-                    processes: mapping::processes(&[vec![NodeId(0), NodeId(100)]]).concat(),
-                    costs: vec![Costs::of(&case.machine.node.software, case.machine.nic.portals())],
+                    processes: mapping::processes(&[[0, 100].map(|node| ProcessorId::host(NodeId(node))).to_vec()]).concat(),
+                    costs: vec![Costs::of(&case.machine.node.host.software, case.machine.nic.portals())],
                 };
                 let replay = Replay::spread(hardware, vec![part], case.machine.message_config(Rails::default()), &processes).unwrap();
                 replay.run(&mut |progress| processes.process() != 1 || progress.now < SimTime::from_us(50)).unwrap()

@@ -7,7 +7,7 @@ use narrows_message::{
     Completes, CompletionKind, Distribution, Endpoint, Library, MessageConfig, MpcConfig, Numbers, Port, Protocol, Queue, RailChoice,
     Rails, Receive, Registration, Rendezvous, Send, Status, Transport,
 };
-use narrows_nic::{Fault as MemoryFault, NicConfig};
+use narrows_nic::{Fault as MemoryFault, NicConfig, Processors};
 use narrows_portals::{Command, EqId, NodeId, Notice, Place, ProcessId};
 use narrows_sim::{Hardware, NetworkSetup, PortSetup, Processes, RailTotals, Setup, World};
 use narrows_topology::{FatTree, Topology};
@@ -141,6 +141,7 @@ impl Machine {
             networks: configs.iter().map(|config| NetworkSetup { config, topology: topology.clone() }).collect(),
             ports: (0..rails).flat_map(|rail| NodeId::first(NODES).map(move |node| PortSetup { node, rail: Rail(rail), nic: 0 })).collect(),
             nics: vec![NicConfig::bxi_v2().into()],
+            processors: Processors::default(),
         };
         let places: Vec<ProcessId> = NodeId::first(NODES).map(|node| ProcessId::on(node, 1)).collect();
         let ranks = Ranks { memory: vec![vec![0; 64]; NODES as usize], ..Ranks::default() };

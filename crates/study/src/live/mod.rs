@@ -20,9 +20,8 @@ use narrows_channel::{Header, Mapping};
 use narrows_launch as launch;
 use narrows_live::Report;
 use narrows_output::Meter;
-use narrows_portals::NodeId;
 use narrows_traffic::Class;
-use narrows_units::SimTime;
+use narrows_units::{ProcessorId, SimTime};
 use plan::{Files, Plan};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -254,7 +253,7 @@ impl Plan<'_> {
         if let Some((computing, (tables, _))) = self.computing.as_ref().zip(tables.as_mut()) {
             computing.fill(tables, &factors);
         }
-        let setup = narrows_sim::Setup { hardware: self.networks.hardware(), places: &self.processes };
+        let setup = narrows_sim::Setup { hardware: self.networks.hardware_for(self.machine, &self.placement), places: &self.processes };
         // A timeline is told in the order of time, and background traffic ends with an event of the nodes.
         let alone = timeline.is_some() || self.background.is_some();
         let mut world = narrows_live::world(setup, &mapping, &self.message, if alone { 1 } else { spec.threads })?;
@@ -283,7 +282,7 @@ impl Plan<'_> {
         drop(part);
         Ok(Ended {
             report,
-            timeline: timeline.map(|open| open.finish(&self.placement, &self.hosts)),
+            timeline: timeline.map(|open| open.finish(self.machine, &self.placement)),
             counted: Counted::of(mapping.header()),
             computing: tables.filter(|_| spec.keep_computing).map(|(mut tables, _)| Computing::read(&mut tables, &factors)),
         })
@@ -292,11 +291,13 @@ impl Plan<'_> {
     /// What came out, beside what was asked for.
     fn report(self, ended: Ended, wall: Duration) -> RunOutcome {
         let Ended { report, timeline, counted, computing } = ended;
-        let share = |rank: &narrows_live::RankTimes| {
-            let (node, computing) = (NodeId(rank.node), rank.computing);
-            Share { node, computing, in_mpi: rank.mpi + rank.waiting, beside: SimTime::ZERO }
+        let share = |(rank, &processor): (&narrows_live::RankTimes, &ProcessorId)| Share {
+            processor,
+            computing: rank.computing,
+            in_mpi: rank.mpi + rank.waiting,
+            beside: SimTime::ZERO,
         };
-        let shares: Vec<Share> = report.ranks.iter().map(share).collect();
+        let shares: Vec<Share> = report.ranks.iter().zip(&self.placement).map(share).collect();
         let energy = Energy::of(self.machine, &self.networks, report.simulated, &shares).filter(|_| report.started);
         RunOutcome {
             mpi: self.program.mpi.to_string(),

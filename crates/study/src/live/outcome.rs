@@ -4,13 +4,14 @@ use super::{Check, Compute, Computing, Counted, Like};
 use crate::Ways;
 use crate::background;
 use crate::energy::Energy;
+use crate::processors;
 use crate::timeline::TimelineOutcome;
 use narrows_channel::layout::decided;
 use narrows_live::{RankTimes, Report, Waiting};
 use narrows_machine::{Machine, NetworkKind};
 use narrows_output::{OutputError, exit, write};
 use narrows_results::{Bars, Column, Graph, Origin, Quantity, Table, TableError, escape};
-use narrows_units::{NodeId, SimTime, show};
+use narrows_units::{ProcessorId, SimTime, show};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -45,8 +46,8 @@ pub struct RunOutcome {
     pub counted: Option<Counted>,
     /// Computing times for other runs.
     pub computing: Option<Computing>,
-    /// Node of each rank.
-    pub placement: Vec<NodeId>,
+    /// Processor of each rank.
+    pub placement: Vec<ProcessorId>,
     /// Of the models.
     pub seed: u64,
     /// Wall time of the whole run.
@@ -109,7 +110,7 @@ impl RunOutcome {
     }
 
     fn nodes_used(&self) -> usize {
-        self.placement.iter().collect::<BTreeSet<_>>().len()
+        self.placement.iter().map(|id| id.node).collect::<BTreeSet<_>>().len()
     }
 
     /// MPI calls, and those of them that may block.
@@ -231,6 +232,7 @@ impl RunOutcome {
                 json!({
                     "rank": rank,
                     "node": times.node,
+                    "processor": self.machine.processor(self.placement[rank]).0,
                     "computing_s": times.computing.as_s_f64(),
                     "mpi_s": times.mpi.as_s_f64(),
                     "waiting_s": times.waiting.as_s_f64(),
@@ -322,10 +324,12 @@ impl RunOutcome {
     /// Where the time of each rank went.
     pub fn ranks_table(&self) -> Table {
         let ranks = &self.report.ranks;
+        let processors = self.placement.iter().take(ranks.len()).map(|&id| self.machine.processor(id).0);
         let seconds = |part: fn(&RankTimes) -> SimTime| Column::Number(ranks.iter().map(|rank| Some(part(rank).as_s_f64())).collect());
         Table::new(vec![
             ("rank", Column::Integer((0..ranks.len() as i64).collect())),
             ("node", Column::Integer(ranks.iter().map(|rank| i64::from(rank.node)).collect())),
+            ("processor", Column::Text(processors.map(str::to_owned).collect())),
             ("computing_s", seconds(|rank| rank.computing)),
             ("mpi_s", seconds(|rank| rank.mpi)),
             ("waiting_s", seconds(|rank| rank.waiting)),
@@ -429,8 +433,9 @@ impl RunOutcome {
         let mut lines = Vec::new();
         let mut line = |content: String| lines.push(content);
         line(format!(
-            "{} ranks on {} of {} nodes of {} ({} network, {}), {}",
+            "{} ranks{} on {} of {} nodes of {} ({} network, {}), {}",
             self.placement.len(),
+            processors::line(&processors::counts(&self.machine, &self.placement)).map_or(String::new(), |line| format!(" ({line})")),
             self.nodes_used(),
             self.machine.node.count,
             self.machine.name,

@@ -8,10 +8,10 @@ use narrows_channel::counter::{self, Event, Refusal};
 use narrows_channel::{Processor, Settings, stretches};
 use narrows_launch as launch;
 use narrows_live::{Launcher, Options};
-use narrows_machine::{Machine, MessageProtocol, Node, Placement};
+use narrows_machine::{Machine, MessageProtocol, Placement, ProcessorId};
 use narrows_message::{MessageConfig, Rendezvous};
 use narrows_output::Meter;
-use narrows_portals::{NodeId, ProcessId};
+use narrows_portals::ProcessId;
 use narrows_timeline::Timeline;
 use narrows_traffic::Background;
 use narrows_units::{Bytes, SimTime};
@@ -33,10 +33,10 @@ pub(super) struct Plan<'a> {
     pub spec: &'a RunSpec,
     pub machine: &'a Machine,
     pub program: Program,
-    /// The node of each rank.
-    pub placement: Vec<NodeId>,
+    /// The processor of each rank.
+    pub placement: Vec<ProcessorId>,
     pub processes: Vec<ProcessId>,
-    /// The name of each rank's node.
+    /// The host name that each rank sees.
     pub hosts: Vec<String>,
     pub networks: Networks<'a>,
     pub message: MessageConfig,
@@ -78,8 +78,8 @@ impl RunSpec {
         Ok(machine)
     }
 
-    /// The node of each rank.
-    pub(super) fn placed(&self, machine: &Machine) -> Result<Vec<NodeId>, StudyError> {
+    /// The processor of each rank.
+    pub(super) fn placed(&self, machine: &Machine) -> Result<Vec<ProcessorId>, StudyError> {
         let placement: Placement = self.placement.parse().map_err(|error| StudyError::Placement(format!("--placement: {error}")))?;
         narrows_machine::placement(&placement, machine, self.ppn, self.ranks()).map_err(|error| StudyError::Placement(error.to_string()))
     }
@@ -154,12 +154,12 @@ impl RunSpec {
     }
 
     /// `--offload allreduce`: nodes of a board. Says why the library will do them nevertheless.
-    fn offload(&self, machine: &Machine, placement: &[NodeId], observer: &dyn Observer) -> Result<u32, StudyError> {
+    fn offload(&self, machine: &Machine, placement: &[ProcessorId], observer: &dyn Observer) -> Result<u32, StudyError> {
         let board = machine.accelerator_board().ok_or_else(|| {
             let text = format!("--offload allreduce: the NICs of {} have no allreduce accelerator; those of exanest have", machine.name);
             StudyError::Contradiction(text)
         })?;
-        let nodes: Vec<u32> = placement.iter().map(|node| node.0).collect();
+        let nodes: Vec<u32> = placement.iter().map(|id| id.node.0).collect();
         if let Err(limit) = narrows_portals::offload::check(&nodes, board) {
             observer.warning(&format!("--offload allreduce: the MPI library does them, as {limit}"));
         }
@@ -175,7 +175,7 @@ impl<'a> Plan<'a> {
     pub fn of(
         spec: &'a RunSpec,
         machine: &'a Machine,
-        placement: Vec<NodeId>,
+        placement: Vec<ProcessorId>,
         program: Program,
         observer: &dyn Observer,
         says: &dyn Fn(&str),
@@ -194,11 +194,12 @@ impl<'a> Plan<'a> {
         let networks = Networks::of(machine, spec.seed)?.with_faults_later(narrows_live::EPOCH);
         let background = background::sources(&spec.background, &networks, spec.seed)?;
         machine.check_domains(placement.len()).map_err(StudyError::Placement)?;
-        let message = machine.message_config(machine.rails_between(&placement).map_err(StudyError::Placement)?);
+        let nodes: Vec<_> = placement.iter().map(|id| id.node).collect();
+        let message = machine.message_config(machine.rails_between(&nodes).map_err(StudyError::Placement)?);
         let ways = Ways::of(machine, &message);
         ways.lines().iter().for_each(|line| says(line));
-        let processes = ProcessId::numbered(placement.iter().copied());
-        let hosts = placement.iter().map(|&node| machine.host_name(node)).collect();
+        let processes = ProcessId::numbered(nodes);
+        let hosts = placement.iter().map(|&id| machine.host_name_on(id)).collect();
         Ok(Plan {
             spec,
             machine,
@@ -245,7 +246,7 @@ impl<'a> Plan<'a> {
         let scale = self.like.as_ref().map_or(1.0, |like| like.factor);
         let ranks = (0u32..).zip(&self.placement);
         let timing = |rank| self.spec.timing.as_ref().map_or((0, 1000), |timing| timing.of_rank(rank));
-        ranks.map(|(rank, &node)| processor(self.machine.node(node), self.spec.compute, scale, timing(rank))).collect()
+        ranks.map(|(rank, &id)| processor(self.machine.processor(id).1, id.number, self.spec.compute, scale, timing(rank))).collect()
     }
 
     /// Whether some one-sided operations are messages.
@@ -260,7 +261,7 @@ impl<'a> Plan<'a> {
         // date.
         let ours = [files.preload.to_owned(), libraries.join("libportals.so")];
         let preloads: Vec<PathBuf> = ours.into_iter().chain(files.recorder.map(Path::to_owned)).collect();
-        let cores = self.machine.parts().map(|(_, node)| node.cores).max().unwrap_or(1);
+        let cores = self.machine.parts().flat_map(|(_, node)| self.machine.processors(node)).map(|(_, on)| on.cores).max().unwrap_or(1);
         let mut variables = of_libraries(libraries, &preloads, files.channel.clone(), cores);
         let mut set = |name: &str, value: String| variables.push((name.to_owned(), value));
         if let Some(recorder) = &spec.recorder {
@@ -371,11 +372,11 @@ fn library_path(libraries: &Path) -> String {
     }
 }
 
-/// What a rank on such a node must know of it; its computing is scaled by `scale` beside the node's speed, it begins
-/// `late` (ps), and its software takes so many thousandths of the time that it takes on the node.
-fn processor(node: &Node, compute: Compute, scale: f64, (late, slow): (u64, u64)) -> Processor {
-    let software = &node.software;
-    let ppm = |factor: f64| (factor * scale * 1e6 / node.speed.factor()).round().max(1.0) as u64;
+/// What a rank on such a processor must know of it; its computing is scaled by `scale` beside the processor's speed, it
+/// begins `late` (ps), and its software takes so many thousandths of the time that it takes on the processor.
+fn processor(on: &narrows_machine::Processor, number: u8, compute: Compute, scale: f64, (late, slow): (u64, u64)) -> Processor {
+    let software = &on.software;
+    let ppm = |factor: f64| (factor * scale * 1e6 / on.speed.factor()).round().max(1.0) as u64;
     let slower = |time: SimTime| (u128::from(time.as_ps()) * u128::from(slow) / 1000) as u64;
     Processor {
         post_ps: slower(software.post),
@@ -394,7 +395,8 @@ fn processor(node: &Node, compute: Compute, scale: f64, (late, slow): (u64, u64)
             Compute::Sampled(_) => 1,
             Compute::Pooled(_) => 2,
         },
-        cores: node.cores,
+        cores: on.cores,
+        number: number.into(),
     }
 }
 
@@ -520,8 +522,9 @@ mod tests {
     #[test]
     fn a_fast_core_takes_less_of_the_time_that_was_measured() {
         let machine = Machine::load("bxi-v2", &narrows_machine::Overrides { nodes: None, set: vec![String::from("node.speed=2.5")] });
-        let ppm =
-            |compute| processor(machine.as_ref().map(|machine| &machine.node).expect("a preset"), compute, 1.0, (0, 1000)).compute_ppm;
+        let ppm = |compute| {
+            processor(machine.as_ref().map(|machine| &machine.node.host).expect("a preset"), 0, compute, 1.0, (0, 1000)).compute_ppm
+        };
         assert_eq!((ppm(Compute::Measured(1.0)), ppm(Compute::Measured(5.0)), ppm(Compute::None)), (400_000, 2_000_000, 0));
     }
 

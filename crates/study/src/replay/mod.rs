@@ -5,6 +5,7 @@ mod over_time;
 use crate::background;
 use crate::energy::{Energy, Share};
 use crate::hardware::Networks;
+use crate::processors;
 use crate::timeline::TimelineOutcome;
 use crate::{MachineSpec, Observer, StudyError, TimelineSpec, Ways};
 use narrows_collectives::Algorithm;
@@ -25,9 +26,10 @@ use narrows_topology::Topology;
 use narrows_trace::generate::{self, Generated};
 use narrows_trace::{Program, ReadOptions};
 use narrows_traffic::Class;
-use narrows_units::{NodeId, SimTime, show};
+use narrows_units::{NodeId, ProcessorId, SimTime, show};
 use serde_json::{Value, json};
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -146,6 +148,8 @@ pub struct ReplayOutcome {
     timeline: Option<TimelineOutcome>,
     /// How messages moved; `None` under LogGP.
     ways: Option<Ways>,
+    /// By application: how many ranks were on the processors of each name; nothing under LogGP.
+    processors: Vec<BTreeMap<String, u32>>,
 }
 
 impl Source {
@@ -217,18 +221,18 @@ impl ReplaySpec {
     }
 
     /// All processes must replay the same on the same machine. Of traces their length is looked at.
-    fn compare(&self, machine: &Machine, rules: &Rules, nodes: &[Vec<NodeId>]) -> Result<(), StudyError> {
+    fn compare(&self, machine: &Machine, rules: &Rules, placed: &[Vec<ProcessorId>]) -> Result<(), StudyError> {
         let Some(processes) = &self.processes else { return Ok(()) };
         let length = |source: &Source| match source {
             Source::File(path) => std::fs::metadata(path).map_or(0, |file| file.len()),
             Source::Pattern(..) => 0,
         };
         let sources: Vec<(&Source, u64)> = self.sources.iter().map(|source| (source, length(source))).collect();
-        let mut placed = Digest::default();
-        nodes.iter().flatten().for_each(|node| placed.word(u64::from(node.0)));
+        let mut places = Digest::default();
+        placed.iter().flatten().for_each(|id| places.word(u64::from(id.node.0) << 8 | u64::from(id.number)));
         let (version, target, scales, seed, machine) =
             (env!("CARGO_PKG_VERSION"), &self.target, &self.scales, self.seed, machine.to_toml());
-        let mine = format!("{version} {sources:?} {target:?} {} {scales:?} {seed} {rules:?} {machine}", placed.value());
+        let mine = format!("{version} {sources:?} {target:?} {} {scales:?} {seed} {rules:?} {machine}", places.value());
         crate::all_the_same(processes, &mine)
     }
 
@@ -296,25 +300,28 @@ impl ReplaySpec {
         let programs = self.sources.iter().map(|source| Ok((source.name(), source.open(observer)?)));
         let programs: Vec<(String, Box<dyn Program + Send>)> = programs.collect::<Result<_, StudyError>>()?;
         let ranks: Vec<u32> = programs.iter().map(|(_, program)| program.ranks()).collect();
-        let nodes = mapping::nodes(&mapping, &machine, (topology, &plane.nodes), ppn, &ranks)?;
-        let processes = mapping::processes(&nodes);
+        let placed = mapping::processors(&mapping, &machine, (topology, &plane.nodes), ppn, &ranks)?;
+        let processes = mapping::processes(&placed);
         machine.check_domains(processes.iter().map(Vec::len).sum()).map_err(StudyError::Placement)?;
-        self.compare(&machine, &rules, &nodes)?;
-        let rails = machine.rails_between(&nodes.concat()).map_err(StudyError::Placement)?;
+        self.compare(&machine, &rules, &placed)?;
+        let nodes: Vec<NodeId> = placed.iter().flatten().map(|id| id.node).collect();
+        let rails = machine.rails_between(&nodes).map_err(StudyError::Placement)?;
         let nic = networks.machine_on(rails.first()).nic.portals();
-        let parts = programs.into_iter().zip(&nodes).zip(&processes).map(|(((name, program), nodes), processes)| {
-            let layout = Layout { accelerator: machine.accelerator_board(), ..mapping::layout((topology, &plane.nodes), nodes) };
+        let parts = programs.into_iter().zip(&placed).zip(&processes).map(|(((name, program), placed), processes)| {
+            let layout = Layout { accelerator: machine.accelerator_board(), ..mapping::layout((topology, &plane.nodes), placed) };
             let collectives = Box::new(ByRules::new(rules.clone(), Some(layout)));
             if let Some(why) = collectives.not_offloaded(program.communicators()) {
                 observer.warning(&format!("{name}: allreduces take messages, not exanet-accelerator: {why}"));
             }
-            let scale = nodes.iter().map(|&node| scale_on(&self.scales, node) / machine.node(node).speed.factor()).collect();
-            let costs = nodes.iter().map(|&node| Costs::of(&machine.node(node).software, nic)).collect();
+            let scale = |&id: &ProcessorId| scale_on(&self.scales, id.node) / machine.processor(id).1.speed.factor();
+            let scale = placed.iter().map(scale).collect();
+            let costs = placed.iter().map(|&id| Costs::of(&machine.processor(id).1.software, nic)).collect();
             PlacedTrace { name, program, collectives, scale, processes: processes.clone(), costs }
         });
         let parts: Vec<PlacedTrace> = parts.collect();
         let seen = period.map(|period| (period, Arc::new(topology.clone())));
-        let (message, hardware) = (machine.message_config(rails), networks.hardware());
+        let message = machine.message_config(rails);
+        let hardware = networks.hardware_for(&machine, &placed.concat());
         let ways = Some(Ways::of(&machine, &message));
         let timeline = self.timeline.as_ref().map(TimelineSpec::open).transpose()?;
         let replay = match (period, &timeline) {
@@ -335,15 +342,15 @@ impl ReplaySpec {
         let (shown, mut count) = counting(observer);
         let replay = replay.run(&mut count)?;
         drop(shown);
-        let nodes = nodes.concat();
-        let hosts: Vec<String> = nodes.iter().map(|&node| machine.host_name(node)).collect();
+        let by_application = placed.iter().map(|placed| processors::counts(&machine, placed)).collect();
+        let placed = placed.concat();
         let times = replay.rank_finish.iter().zip(replay.rank_computing.iter().zip(&replay.rank_beside));
-        let shares = nodes.iter().zip(times).map(|(&node, (finish, (&computing, &beside)))| {
+        let shares = placed.iter().zip(times).map(|(&processor, (finish, (&computing, &beside)))| {
             let in_mpi = finish.saturating_sub(computing);
-            Share { node, computing, in_mpi, beside }
+            Share { processor, computing, in_mpi, beside }
         });
         let energy = Energy::of(&machine, &networks, replay.finish, &shares.collect::<Vec<_>>());
-        let timeline = timeline.map(|open| open.finish(&nodes, &hosts));
+        let timeline = timeline.map(|open| open.finish(&machine, &placed));
         let processes = match &self.processes {
             Some(processes) => processes.gather(&peak_memory())?,
             None => vec![peak_memory()],
@@ -358,7 +365,7 @@ impl ReplaySpec {
             "machine": machine.to_json(),
         });
         let outcome = self.outcome(replay, Some(machine), seen.map(|(_, topology)| topology), start, reading, about);
-        Ok(ReplayOutcome { timeline, ways, energy, processes, ..outcome })
+        Ok(ReplayOutcome { timeline, ways, energy, processes, processors: by_application, ..outcome })
     }
 
     fn outcome(
@@ -387,6 +394,7 @@ impl ReplaySpec {
             topology,
             timeline: None,
             ways: None,
+            processors: Vec::new(),
         }
     }
 }
@@ -418,10 +426,11 @@ impl ReplayOutcome {
     pub fn text(&self) -> String {
         let outcome = &self.replay;
         let mut text = String::new();
-        for application in &outcome.applications {
+        for (index, application) in outcome.applications.iter().enumerate() {
             let Application { name, ranks, messages, bytes, fct, .. } = application;
+            let on = self.processors.get(index).and_then(processors::line).map_or(String::new(), |line| format!(" ({line})"));
             let (end, bytes, fct) = (end(application), show::size(*bytes), fct.mean());
-            text += &format!("{name}: {ranks} ranks, {end}, {messages} messages, {bytes}, mean completion time {fct}\n");
+            text += &format!("{name}: {ranks} ranks{on}, {end}, {messages} messages, {bytes}, mean completion time {fct}\n");
         }
         let rate = outcome.messages() as f64 / self.running.as_secs_f64().max(1e-9);
         text += &format!(
@@ -463,10 +472,11 @@ impl ReplayOutcome {
         let outcome = &self.replay;
         let ns = |time: SimTime| time.as_ns_f64();
         let fct = |times: &Times| json!({ "mean": ns(times.mean()), "p50": ns(times.quantile(0.5)), "p99": ns(times.quantile(0.99)), "max": ns(times.max()) });
-        let applications = outcome.applications.iter().map(|application| {
+        let applications = outcome.applications.iter().enumerate().map(|(index, application)| {
             json!({
                 "name": application.name,
                 "ranks": application.ranks,
+                "processors": self.processors.get(index),
                 "finish_s": application.finish.as_s_f64(),
                 "unfinished_ranks": application.unfinished,
                 "messages": application.messages,

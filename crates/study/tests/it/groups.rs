@@ -55,7 +55,7 @@ fn finish(folder: &Path, slow: &str, network: NetworkKind) -> SimTime {
 fn a_turn_with_a_slow_node_is_longer_by_what_is_slow_there() {
     let folder = tempfile::tempdir().unwrap();
     let machine = Machine::load("bxi-v2", &Default::default()).unwrap();
-    let software = machine.node.software;
+    let software = machine.node.host.software;
     let more = |time: SimTime, ns: u64| time + SimTime::from_ns(ns);
     for network in [NetworkKind::Packet, NetworkKind::Flow] {
         let alike = finish(folder.path(), "", network);

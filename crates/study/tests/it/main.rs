@@ -4,5 +4,6 @@
 mod figures;
 mod groups;
 mod processes;
+mod processors;
 mod rails;
 mod studies;

@@ -75,7 +75,16 @@ fn alone(topology: Topology, bytes: u64) -> f64 {
 }
 
 fn transfer(bytes: u64) -> Transfer {
-    Transfer { id: TransferId(0), source: 1, target: 0, virtual_network: 0, payload: Bytes(bytes), source_dma: false, target_dma: false }
+    Transfer {
+        id: TransferId(0),
+        source: 1,
+        target: 0,
+        virtual_network: 0,
+        payload: Bytes(bytes),
+        source_dma: false,
+        target_dma: false,
+        route: 0,
+    }
 }
 
 #[test]

@@ -29,7 +29,16 @@ pub fn round_numbers(kind: NetworkKind) -> NetworkConfig {
 }
 
 pub fn message(id: u32, source: u32, target: u32, payload: u64) -> Transfer {
-    Transfer { id: TransferId(id), source, target, virtual_network: 0, payload: Bytes(payload), source_dma: true, target_dma: true }
+    Transfer {
+        id: TransferId(id),
+        source,
+        target,
+        virtual_network: 0,
+        payload: Bytes(payload),
+        source_dma: true,
+        target_dma: true,
+        route: 0,
+    }
 }
 
 pub fn driver(config: &NetworkConfig, tree: &FatTree) -> Driver {
