@@ -7,7 +7,7 @@
 //! ```
 //! use narrows_fabric::{IntraNodeConfig, NodeRoutes, within::Buses};
 //! use narrows_units::{ByteRate, Bytes, SimTime};
-//! let bus = |ns, gb| IntraNodeConfig { latency: SimTime::from_ns(ns), rate: ByteRate(gb * 1_000_000_000) };
+//! let bus = |ns, gb: u64| IntraNodeConfig { latency: SimTime::from_ns(ns), rate: ByteRate(gb * 1_000_000_000) };
 //! let routes = NodeRoutes { buses: vec![bus(100, 10), bus(200, 5)], routes: vec![vec![0, 1], vec![0]] };
 //! let mut buses = Buses::new(&routes, 1);
 //! let far = buses.pass(SimTime::ZERO, 0, 1, Bytes(5000));
