@@ -386,7 +386,7 @@ def cases(programs: int = 400) -> list[Case]:
         "ppn4": ("--ppn", "4"),
         "random": ("--placement", "random:7"),
         "none": ("--compute", "none"),
-        "measured": ("--compute", "measured:2.5"),
+        "measured": ("--compute", "measured", "--compute-scale", "2.5"),
     }.items():
         for program in ("p2p_random", "coll_blocking"):
             c.append(Case(f"{program}_{name}", f"{program}.c", options=options, ranks=(16,), runners=narrows, mpis=("debian", "mpich")))
