@@ -92,10 +92,11 @@ enum Command {
 }
 
 /// Options of earlier versions, and what a user writes today.
-const FORMER: [(&str, &str); 3] = [
+const FORMER: [(&str, &str); 4] = [
     ("--compute-from", "expected --compute FILE"),
     ("--compute-like", "expected --compute-scale FILE"),
     ("--compute-out", "expected --out DIR, which keeps DIR/computing.json"),
+    ("--offload", "expected --set 'collectives.rules=[\"allreduce *: exanet-accelerator <4097, recursive-doubling\"]', as in replays"),
 ];
 
 /// What takes the place of an option that there is no more.

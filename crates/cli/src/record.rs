@@ -174,7 +174,6 @@ fn simulated(args: RecordArgs, recorder: Recorder) -> RunArgs {
         check: Check::Off,
         timing: None,
         background: Vec::new(),
-        offload: None,
         recorder: Some(recorder),
     }
 }

@@ -91,9 +91,6 @@ pub struct RunArgs {
     /// Runs with another timing than the machine's: a file of `narrows explore` (docs/explore.md)
     #[arg(long, value_name = "FILE")]
     pub timing: Option<PathBuf>,
-    /// Lets the NICs' accelerators do this, as far as they can: allreduce (docs/machines/exanest.md)
-    #[arg(long, value_name = "allreduce", value_parser = ["allreduce"])]
-    pub offload: Option<String>,
     /// Ends the run after this many seconds of wall time
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout: Option<u64>,
@@ -208,7 +205,6 @@ fn spec(args: &RunArgs) -> Result<RunSpec, Failure> {
         timeline: args.timeline.spec(),
         check: args.check,
         timing: args.timing.as_deref().map(timing).transpose()?,
-        offload_allreduce: args.offload.is_some(),
         background: args.background.clone(),
         threads: args.threads as usize,
     })

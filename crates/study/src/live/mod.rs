@@ -67,8 +67,6 @@ pub struct RunSpec {
     pub check: Check,
     /// Another timing than the machine's.
     pub timing: Option<TimingSpec>,
-    /// The NICs' accelerators do MPI_Allreduce, as far as they can.
-    pub offload_allreduce: bool,
     /// Synthetic traffic beside it, in simulated time.
     pub background: Vec<Class>,
     /// Threads of the simulator: the results do not depend on them.
@@ -198,7 +196,6 @@ impl RunSpec {
             timeline: None,
             check: Check::Off,
             timing: None,
-            offload_allreduce: false,
             background: Vec::new(),
             threads: 1,
         }

@@ -6,6 +6,7 @@ use crate::hardware::Networks;
 use crate::{ComputeScale, Observer, Scale, StudyError, Ways};
 use narrows_channel::counter::{self, Event, Refusal};
 use narrows_channel::{Processor, Settings, stretches};
+use narrows_collectives::{Algorithm, Operation};
 use narrows_launch as launch;
 use narrows_live::{Launcher, Options};
 use narrows_machine::{Machine, MessageProtocol, Placement, ProcessorId};
@@ -47,8 +48,8 @@ pub(super) struct Plan<'a> {
     pub scales: Vec<Scale>,
     pub alone: Option<Alone>,
     counter: Option<Event>,
-    /// Nodes of a board whose NICs do MPI_Allreduce.
-    offload_board: Option<u32>,
+    /// Nodes of a board whose NICs do MPI_Allreduce, and the longest that they do.
+    offload: Option<(u32, Bytes)>,
 }
 
 /// Where the ranks find what is theirs, by path.
@@ -163,19 +164,25 @@ impl RunSpec {
         counter::close(file);
         Ok(Some(event))
     }
+}
 
-    /// `--offload allreduce`: nodes of a board. Says why the library will do them nevertheless.
-    fn offload(&self, machine: &Machine, placement: &[ProcessorId], observer: &dyn Observer) -> Result<u32, StudyError> {
-        let board = machine.accelerator_board().ok_or_else(|| {
-            let text = format!("--offload allreduce: the NICs of {} have no allreduce accelerator; those of exanest have", machine.name);
-            StudyError::Contradiction(text)
-        })?;
-        let nodes: Vec<u32> = placement.iter().map(|id| id.node.0).collect();
-        if let Err(limit) = narrows_portals::offload::check(&nodes, board) {
-            observer.warning(&format!("--offload allreduce: the MPI library does them, as {limit}"));
-        }
-        Ok(board)
-    }
+/// Nodes of a board, and the longest vector, if the rules give allreduces to the accelerators of its NICs. Says why the
+/// library does them nevertheless.
+fn offload(machine: &Machine, placement: &[ProcessorId], observer: &dyn Observer) -> Result<Option<(u32, Bytes)>, StudyError> {
+    let rules = machine.collective_rules(None)?;
+    let Some(longest) = rules.longest(Algorithm::ExanetAccelerator, Operation::Allreduce, placement.len() as u32) else {
+        return Ok(None);
+    };
+    let nodes: Vec<u32> = placement.iter().map(|id| id.node.0).collect();
+    let why = match machine.accelerator_board() {
+        Some(board) => match narrows_portals::offload::check(&nodes, board) {
+            Ok(()) => return Ok(Some((board, longest))),
+            Err(limit) => limit.to_string(),
+        },
+        None => String::from("this machine has no allreduce accelerator"),
+    };
+    observer.warning(&format!("the MPI library does allreduces, not exanet-accelerator: {why}"));
+    Ok(None)
 }
 
 impl<'a> Plan<'a> {
@@ -196,7 +203,7 @@ impl<'a> Plan<'a> {
         if let Some(alone) = &alone {
             says(&alone.line());
         }
-        let offload_board = if spec.offload_allreduce { Some(spec.offload(machine, &placement, observer)?) } else { None };
+        let offload = offload(machine, &placement, observer)?;
         let networks = Networks::of(machine, spec.seed)?.with_faults_later(narrows_live::EPOCH);
         let background = background::sources(&spec.background, &networks, spec.seed)?;
         machine.check_domains(placement.len()).map_err(StudyError::Placement)?;
@@ -221,7 +228,7 @@ impl<'a> Plan<'a> {
             scales,
             alone,
             counter,
-            offload_board,
+            offload,
         })
     }
 
@@ -231,7 +238,7 @@ impl<'a> Plan<'a> {
         let nic = self.networks.machine_on(message.rails.first()).nic.portals();
         Settings {
             timeline: self.spec.timeline.is_some().into(),
-            offload_board: self.offload_board.unwrap_or(0),
+            offload_board: self.offload.map_or(0, |(board, _)| board),
             counter: self.counter.map_or(0, |event| event as u32),
             launcher_barrier_ps: system.launcher_barrier.as_ps(),
             socket_latency_ps: system.socket_latency.as_ps(),
@@ -283,8 +290,8 @@ impl<'a> Plan<'a> {
         if spec.check != Check::Off {
             set("NARROWS_CHECK", "1".to_owned());
         }
-        if spec.offload_allreduce {
-            set("NARROWS_OFFLOAD", "allreduce".to_owned());
+        if let Some((_, Bytes(longest))) = self.offload {
+            set("NARROWS_OFFLOAD", longest.to_string());
         }
         set("NARROWS_ALIVE", files.alive.display().to_string());
         if self.bridged() {
@@ -526,8 +533,21 @@ mod tests {
         assert!(none.starts_with("--compute-scale 0: "), "{none}");
         let alone = refused(&RunSpec { compute_scale: vec![ComputeScale::Alone("/w/one.json".into())], ..spec.clone() });
         assert!(alone.contains("give both"), "{alone}");
-        let offload = refused(&RunSpec { offload_allreduce: true, ..spec });
-        assert!(offload.contains("have no allreduce accelerator"), "{offload}");
+    }
+
+    #[test]
+    fn allreduces_go_where_the_rules_send_them() {
+        let offloaded = |name: &str, rules: &str, nodes: u32| {
+            let overrides = narrows_machine::Overrides { nodes: None, set: vec![format!("collectives.rules=[{rules}]")] };
+            let machine = Machine::load(name, &overrides).unwrap();
+            let placement: Vec<ProcessorId> = (0..nodes).map(|node| ProcessorId { node: narrows_units::NodeId(node), number: 0 }).collect();
+            offload(&machine, &placement, &Silent).unwrap()
+        };
+        let rule = "\"allreduce *: exanet-accelerator <4097, recursive-doubling\"";
+        assert_eq!(offloaded("exanest-mezz", rule, 4), Some((4, Bytes(4096))));
+        assert_eq!(offloaded("exanest-mezz", rule, 6), None, "half a board");
+        assert_eq!(offloaded("exanest-mezz", "", 4), None);
+        assert_eq!(offloaded("bxi-v2", rule, 4), None);
     }
 
     #[test]
