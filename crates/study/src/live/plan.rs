@@ -52,6 +52,13 @@ pub(super) struct Plan<'a> {
     offload: Option<(u32, Bytes)>,
 }
 
+/// Computing times that are known beforehand, and how all are scaled.
+struct Times {
+    computing: Option<Computing>,
+    scales: Vec<Scale>,
+    alone: Option<Alone>,
+}
+
 /// Where the ranks find what is theirs, by path.
 pub(super) struct Files<'a> {
     /// The preload library, fitted to the MPI library.
@@ -119,7 +126,7 @@ impl RunSpec {
     }
 
     /// The computing times of an earlier run, and how all are scaled on a machine of so many nodes.
-    fn times(&self, nodes: u32) -> Result<(Option<Computing>, Vec<Scale>, Option<Alone>), StudyError> {
+    fn times(&self, nodes: u32) -> Result<Times, StudyError> {
         let computing = match &self.compute {
             Compute::File(path) => Some((Computing::load(path)?, path)),
             _ => None,
@@ -148,7 +155,7 @@ impl RunSpec {
         });
         let scales = scales.collect::<Result<Vec<Scale>, StudyError>>()?;
         Scale::check(&scales, nodes)?;
-        Ok((computing.map(|(computing, _)| computing), scales, alone))
+        Ok(Times { computing: computing.map(|(computing, _)| computing), scales, alone })
     }
 
     /// What is counted in the place of CPU time. Says why that cannot be.
@@ -199,7 +206,7 @@ impl<'a> Plan<'a> {
         says: &dyn Fn(&str),
     ) -> Result<Plan<'a>, StudyError> {
         let counter = spec.counter()?;
-        let (computing, scales, alone) = spec.times(machine.node.count)?;
+        let Times { computing, scales, alone } = spec.times(machine.node.count)?;
         if let Some(alone) = &alone {
             says(&alone.line());
         }
