@@ -119,7 +119,6 @@ def replay(
         raise TypeError("replay() takes at least one trace")
     if loggp is not None and machine is not None:
         raise NarrowsError("--machine is about a machine, and --loggp takes the place of one: leave out one of the two")
-    scales = [compute_scale] if isinstance(compute_scale, str | int | float) else compute_scale
     with shown(progress) as told:
         native = _native.replay(
             None if loggp is not None else words("bxi-v2" if machine is None else machine),
@@ -127,7 +126,7 @@ def replay(
             loggp=loggp,
             ppn=ppn,
             mapping=mapping,
-            compute_scale=[str(scale) for scale in scales],
+            compute_scale=_scales(compute_scale),
             collectives=collectives,
             period=period,
             timeline=None if timeline is None else (timeline, timeline_from, timeline_to, timeline_limit),
@@ -138,6 +137,10 @@ def replay(
     return of_native("replay", native)
 
 
+def _scales(scale: float | PathText | Sequence[str]) -> list[str]:
+    return [str(scale)] if isinstance(scale, str | int | float | os.PathLike) else [str(one) for one in scale]
+
+
 def run(
     program: Sequence[PathText],
     *,
@@ -145,10 +148,8 @@ def run(
     machine: Where = "bxi-v2",
     ppn: int | None = None,
     placement: str = "linear",
-    compute: str = "measured",
-    compute_from: PathText | None = None,
-    compute_out: PathText | None = None,
-    compute_like: PathText | None = None,
+    compute: PathText = "measured",
+    compute_scale: float | PathText | Sequence[str] = (),
     transport: str = "ofi",
     mpirun: PathText | None = None,
     seed: int = 1,
@@ -166,17 +167,17 @@ def run(
     program: the program and its arguments: any MPI binary, or a script that starts one.
     ppn: ranks per processor (1, or as many as are needed). placement: "linear", "random:SEED" or a file
     (docs/machine-files.md).
-    compute: "measured", "sampled" (medians), "pooled" (medians over ranks), each with or without ":FACTOR",
-    "instructions" with or without ":RATE" per second (hardware counters), or "none": then two runs are identical to the
-    bit.
-    compute_out: keeps the computing times in this file; compute_from: takes those of another run, so that two runs differ by
-    the machine only. compute_like: scales those by the times of a run of one rank with the work of one of these.
+    compute: "measured", "sampled" (medians), "pooled" (medians over ranks), "instructions" with or without ":RATE" per
+    second (hardware counters), "none": then two runs are identical to the bit, or the folder of an earlier run: then
+    two runs differ by the machine only.
+    compute_scale: factor of computing times: 0.5, or "0.5@0-31" for some nodes; several as a list. With the times of an
+    earlier run also the folder of a run of one rank with the work of one of these.
     mpirun: another launcher than the one that belongs to the program's MPI.
     threads: of the simulator, for the switches of packet networks; results do not depend on them.
     timeout: wall time after which the run is ended, in seconds.
     timeline: a file for https://ui.perfetto.dev: MPI calls, messages and NICs (docs/timeline.md). timeline_from,
     timeline_to: of this part of simulated time, such as "2ms"; timeline_limit: slices at most (1,000,000).
-    out: a folder that keeps summary.json, the resolved machine and a picture.
+    out: a folder that keeps summary.json, the resolved machine, a picture and computing times for ``compute``.
     quiet: what the program and Narrows say goes to ``result.stdout`` and ``result.text`` only, not to the screen too.
 
     The program reads no standard input. Tables: ranks (where each rank's time went); with a timeline calls, transfers.
@@ -184,10 +185,10 @@ def run(
     Raises NarrowsError where the program cannot be started, StudyFailed where it fails: ``exit_code`` is its own.
     """
     name, nodes, changes = words(machine)
-    command = [str(binary()), "run", f"--ranks={ranks}", f"--machine={name}", f"--placement={placement}", f"--compute={compute}"]
+    command = [str(binary()), "run", f"--ranks={ranks}", f"--machine={name}", f"--placement={placement}"]
+    command += [f"--compute={os.fspath(compute)}", *(f"--compute-scale={scale}" for scale in _scales(compute_scale))]
     command += [f"--transport={transport}", f"--seed={seed}", f"--threads={threads}"]
     options = {"nodes": nodes, "ppn": ppn, "mpirun": mpirun, "timeout": timeout, "timeline": timeline}
-    options |= {"compute-from": compute_from, "compute-out": compute_out, "compute-like": compute_like}
     options |= {"timeline-from": timeline_from, "timeline-to": timeline_to, "timeline-limit": timeline_limit}
     command += [f"--{option}={value}" for option, value in options.items() if value is not None]
     command += [f"--set={change}" for change in changes]
@@ -235,7 +236,8 @@ def record(
     ranks: int,
     machine: Where | None = None,
     ppn: int | None = None,
-    compute: str | None = None,
+    compute: PathText | None = None,
+    compute_scale: float | PathText | Sequence[str] = (),
     clock: str | None = None,
     mpirun: PathText | None = None,
     quiet: bool = False,
@@ -243,7 +245,8 @@ def record(
     """Records the communication of an MPI program as a trace, as ``narrows record`` (docs/traces.md): the file.
 
     out: its ending says the format: .vef, .goal, .bin, .jsonl.
-    machine: runs on a simulated machine, with its times; None: on this computer. ppn, compute: as in :func:`run`.
+    machine: runs on a simulated machine, with its times; None: on this computer. ppn, compute,
+    compute_scale: as in :func:`run`.
     clock: on this computer, what computing is: "real" or "cpu" time (cpu where there are more ranks than cores).
 
     Raises NarrowsError where the program cannot be started, or fails.
@@ -255,6 +258,7 @@ def record(
         options |= {"machine": name, "nodes": nodes}
         command += [f"--set={change}" for change in changes]
     command += [f"--{option}={value}" for option, value in options.items() if value is not None]
+    command += [f"--compute-scale={scale}" for scale in _scales(compute_scale)]
     code, _, said = _supervise([*command, "--", *(os.fspath(word) for word in program)], quiet)
     if code != 0:
         raise NarrowsError(said.replace("narrows: error: ", "").strip() or f"the program ended with code {code}")

@@ -1,4 +1,4 @@
-// MPI_Allreduce by the NICs' accelerators (--offload allreduce): the results are those of the MPI library, which does
+// MPI_Allreduce by the NICs' accelerators (exanet-accelerator): the results are those of the MPI library, which does
 // the same on a copy of MPI_COMM_WORLD; what the accelerator does not take is the library's. Beside that others send
 // long messages that need the library of a rank that waits.
 #include <mpi.h>

@@ -52,6 +52,7 @@ def nothing(_: int) -> str:
 TIME = r"\d[\d.,]*\s*(?:ps|ns|us|µs|ms|s)\b"
 
 
+ACCELERATED = ("--set", 'collectives.rules=["allreduce *: exanet-accelerator <4097, recursive-doubling"]')
 # Two modules, and two gateways between them.
 GATEWAYS = str(SOURCES / "gateways.toml")
 # The same with other protocols.
@@ -307,8 +308,8 @@ def cases(programs: int = 400) -> list[Case]:
         *[
             Case(f"offload_{name}", "offload.c", options=("--machine", "exanest-mezz", "--compute", "none", *offload), ranks=ranks, runners=narrows, timeout=240, says=says, expected=lambda n: f"offload: ranks={n} faults=0")
             for name, offload, ranks, says in (
-                ("allreduce", ("--offload", "allreduce"), (4, 16), ()),
-                ("limits", ("--offload", "allreduce"), (6,), ("warning: --offload allreduce: the MPI library does them, as board 1 has ranks on 2 of its 4 nodes",)),
+                ("allreduce", ACCELERATED, (4, 16), ()),
+                ("limits", ACCELERATED, (6,), ("warning: the MPI library does allreduces, not exanet-accelerator: board 1 has ranks on 2 of its 4 nodes",)),
             )
         ],
         Case("rma_self", "rma_self.c", narrows_arguments=("strict",), options=("--compute", "none"), ranks=(2, 5)),
@@ -386,7 +387,7 @@ def cases(programs: int = 400) -> list[Case]:
         "ppn4": ("--ppn", "4"),
         "random": ("--placement", "random:7"),
         "none": ("--compute", "none"),
-        "measured": ("--compute", "measured:2.5"),
+        "measured": ("--compute", "measured", "--compute-scale", "2.5"),
     }.items():
         for program in ("p2p_random", "coll_blocking"):
             c.append(Case(f"{program}_{name}", f"{program}.c", options=options, ranks=(16,), runners=narrows, mpis=("debian", "mpich")))

@@ -73,22 +73,27 @@ def same_with(
 def computing_repeats(tests: Tests, mpi: Mpi, ranks: int) -> Callable[[], None]:
     """Equal work that a noisy host measures unequally takes its median; with the times of another run two runs are the same to the bit."""
 
-    def simulated(folder: str, ranks: int, *options: str, prefix: tuple[str, ...] = ()) -> tuple[float, dict, str]:
+    def simulated(folder: str, ranks: int, *options: str, prefix: tuple[str, ...] = (), keeps: str | None = None) -> tuple[float, dict, str]:
         case = Case("compute_alike", "compute_alike.c", ("64",), options=options)
         outcome = run([*prefix, *tests.command("narrows", mpi, case, ranks)], timeout=120 * tests.options.slow, environment=mpi.environment)
         try:
             found = re.search(r"^alike (\d+\.\d+)$", outcome.stdout, re.M)
             if outcome.code != 0 or not found:
                 raise Failure(f"exit code {outcome.code}: {tail(outcome)}")
+            kept = outcome.folder / "out" / "computing.json"
+            if keeps is not None:
+                shutil.copy(kept, keeps)
+            elif kept.exists() and options == ("--compute", "measured"):
+                raise Failure("measured times are kept, and short ones are not among them")
             return float(found[1]), outcome.summary, outcome.stderr
         finally:
             shutil.rmtree(outcome.folder, ignore_errors=True)
 
     def test() -> None:
         with tempfile.TemporaryDirectory() as folder:
-            file = os.path.join(folder, "times.json")
             measured = simulated(folder, ranks, "--compute", "measured")
-            sampled = simulated(folder, ranks, "--compute", "sampled", "--compute-out", file)
+            file = os.path.join(folder, "computing.json")
+            sampled = simulated(folder, ranks, "--compute", "sampled", keeps=file)
             # In four of seven steps one of four ranks is late by half a unit; the first two steps are measured.
             if not measured[0] > 1.17 > 1.1 > sampled[0] > 0.9:
                 raise Failure(f"a step took {measured[0]} units as measured (1.23), {sampled[0]} by medians (1.01)")
@@ -100,25 +105,25 @@ def computing_repeats(tests: Tests, mpi: Mpi, ranks: int) -> Callable[[], None]:
             if sampled[1]["apart"] == 0:
                 raise Failure("no rank that computes for longer was set apart, so all others waited for it")
             one_core = ("taskset", "-c", str(min(os.sched_getaffinity(0))))
-            same = [simulated(folder, ranks, "--compute-from", file, prefix=prefix) for prefix in ((), one_core)]
+            same = [simulated(folder, ranks, "--compute", kept, prefix=prefix) for kept, prefix in ((file, ()), (folder, one_core))]
             for _, summary, said in same:
                 if "computing: all from" not in said:
                     raise Failure(f"not all of computing was in the file: {said}")
             first, second = ({key: summary[key] for key in ("digest", "simulated_s", "per_rank")} for _, summary, _ in same)
             if first != second:
                 raise Failure(f"{first} and then {second}")
-            halved = simulated(folder, ranks, "--compute-from", file, "--compute-like", one_rank(file, folder, 0.5))[1]
+            halved = simulated(folder, ranks, "--compute", file, "--compute-scale", one_rank(file, folder, 0.5))[1]
             times = [(a["computing_s"], b["computing_s"]) for a, b in zip(first["per_rank"], halved["per_rank"])]
-            if halved["compute_like"]["factor"] != 0.5 or any(abs(b / a - 0.5) > 1e-4 for a, b in times):
-                raise Failure(f"times like those of a rank alone with half the work: {halved['compute_like']}, per rank {times}")
+            if halved["compute_alone"]["factor"] != 0.5 or any(abs(b / a - 0.5) > 1e-4 for a, b in times):
+                raise Failure(f"times like those of a rank alone with half the work: {halved['compute_alone']}, per rank {times}")
             for like, wanted in ((file, f"has the times of {ranks} ranks, not of one"), (one_rank(file, folder, 4.0), "it must have the work of one of them")):
-                case = Case("compute_alike", "compute_alike.c", ("64",), options=("--compute-from", file, "--compute-like", like))
+                case = Case("compute_alike", "compute_alike.c", ("64",), options=("--compute", file, "--compute-scale", like))
                 outcome = run(tests.command("narrows", mpi, case, ranks), timeout=120 * tests.options.slow, environment=mpi.environment)
                 shutil.rmtree(outcome.folder, ignore_errors=True)
-                said = [line for line in outcome.stderr.splitlines() if "--compute-like" in line]
-                if outcome.code == 0 or len(said) != 1 or wanted not in said[0] or "-n 1 --compute sampled --compute-out" not in said[0]:
+                said = [line for line in outcome.stderr.splitlines() if "--compute-scale" in line]
+                if outcome.code == 0 or len(said) != 1 or wanted not in said[0] or "-n 1 --compute sampled --out DIR" not in said[0]:
                     raise Failure(f"a file of other work was taken: {tail(outcome)}")
-            case = Case("compute_alike", "compute_alike.c", ("64",), options=("--compute-from", file))
+            case = Case("compute_alike", "compute_alike.c", ("64",), options=("--compute", file))
             outcome = run(tests.command("narrows", mpi, case, ranks + 1), timeout=120 * tests.options.slow, environment=mpi.environment)
             shutil.rmtree(outcome.folder, ignore_errors=True)
             if outcome.code == 0 or "one file for each number of ranks" not in outcome.stderr:
@@ -128,7 +133,7 @@ def computing_repeats(tests: Tests, mpi: Mpi, ranks: int) -> Callable[[], None]:
 
 
 def one_rank(file: str, folder: str, factor: float) -> str:
-    """A file as of `--compute-out`, of one rank that has computed so many times as long as those of another file on average."""
+    """A file as a run keeps it, of one rank that has computed so many times as long as those of another file on average."""
     ranks = json.loads(Path(file).read_text())["ranks"]
     seconds = factor * sum(seen * time for rank in ranks for _, seen, time in rank) / len(ranks)
     path = Path(folder, f"one-{factor}.json")

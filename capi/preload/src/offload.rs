@@ -1,8 +1,8 @@
-//! MPI_Allreduce by the NICs: `narrows run --offload allreduce`.
+//! MPI_Allreduce by the NICs, where the rules of the machine give it to `exanet-accelerator`.
 //!
 //! The mark around the call stays as it is; in place of the library's function it calls [`allreduce`], which hands on
 //! what the accelerator does not take: other communicators than MPI_COMM_WORLD, other types than `int`, `float` and
-//! `double`, other operations than sum, smallest and largest, vectors that are empty or longer than 4 KiB.
+//! `double`, other operations than sum, smallest and largest, vectors that are empty or longer than the rules say.
 
 use crate::portals;
 use crate::special::{Handle, id, in_run};
@@ -43,16 +43,16 @@ impl Handles {
     }
 }
 
-/// Whether the run asks for it.
-fn on() -> bool {
-    static ON: OnceLock<bool> = OnceLock::new();
-    *ON.get_or_init(|| std::env::var_os("NARROWS_OFFLOAD").is_some_and(|what| what == "allreduce"))
+/// The longest vector of which the run asks for it, bytes; 0: none.
+fn longest() -> u64 {
+    static LONGEST: OnceLock<u64> = OnceLock::new();
+    *LONGEST.get_or_init(|| std::env::var("NARROWS_OFFLOAD").ok().and_then(|bytes| bytes.parse().ok()).unwrap_or(0))
 }
 
 /// The function of ours that is called in place of a library's.
 pub fn instead(symbol: &Symbol) -> Option<usize> {
     static ALLREDUCE: OnceLock<u32> = OnceLock::new();
-    if !on() || symbol.fortran || !in_run() || symbol.id() != *ALLREDUCE.get_or_init(|| id("MPI_Allreduce")) {
+    if longest() == 0 || symbol.fortran || !in_run() || symbol.id() != *ALLREDUCE.get_or_init(|| id("MPI_Allreduce")) {
         return None;
     }
     // The library that the program calls is known by its function.
@@ -90,9 +90,10 @@ fn offered(send: *const c_void, receive: *mut c_void, count: c_int, kind: Handle
     let number = |handle: Handle| symbols::abi().handle_of(handle as u64);
     let Some(&(_, datatype, size)) = handles.types.iter().find(|known| known.0 == number(kind)) else { return false };
     let Some(&(_, operation)) = handles.operations.iter().find(|known| known.0 == number(operation)) else { return false };
-    if number(comm) != handles.world || count <= 0 || receive.is_null() || send.is_null() {
+    let bytes = count.max(0) as u64 * size;
+    if number(comm) != handles.world || bytes == 0 || bytes > longest() || receive.is_null() || send.is_null() {
         return false;
     }
     let source = if send as u64 == handles.in_place { receive as u64 } else { send as u64 };
-    portals::reduce(source, receive as u64, count as u64 * size, operation, datatype)
+    portals::reduce(source, receive as u64, bytes, operation, datatype)
 }

@@ -1,7 +1,7 @@
 //! What ranks compute between two calls, as the ranks keep it: `--compute sampled`.
 //!
 //! A table of a fixed size for each rank. It may be a file of its own that the simulator reads at the end of a run, or
-//! has filled before (`--compute-out`, `--compute-from FILE`). Behind the tables the file has what the ranks tell each
+//! has filled before (`--compute FILE`). Behind the tables the file has what the ranks tell each
 //! other (`--compute pooled`).
 
 use crate::MappingError;

@@ -25,6 +25,7 @@ mod trace;
 mod traffic;
 mod watching;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand};
 use narrows_output::{exit, print};
 use std::process::ExitCode;
@@ -90,6 +91,20 @@ enum Command {
     Generate(generate::GenerateArgs),
 }
 
+/// Options of earlier versions, and what a user writes today.
+const FORMER: [(&str, &str); 4] = [
+    ("--compute-from", "expected --compute FILE"),
+    ("--compute-like", "expected --compute-scale FILE"),
+    ("--compute-out", "expected --out DIR, which keeps DIR/computing.json"),
+    ("--offload", "expected --set 'collectives.rules=[\"allreduce *: exanet-accelerator <4097, recursive-doubling\"]', as in replays"),
+];
+
+/// What takes the place of an option that there is no more.
+fn today(wrong: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(option)) = wrong.get(ContextKind::InvalidArg) else { return None };
+    FORMER.iter().find(|(former, _)| former == option).map(|(former, today)| format!("{former}: {today}"))
+}
+
 #[global_allocator]
 static ALLOCATOR: resources::Allocator = resources::Allocator;
 
@@ -104,7 +119,7 @@ fn command() -> ExitCode {
         Err(wanted) if !wanted.use_stderr() => {
             return failure::end(print(&wanted.render().to_string()).map(|()| exit::DONE).map_err(Into::into));
         }
-        Err(wrong) => return failure::end(Err(wrong.render().to_string().into())),
+        Err(wrong) => return failure::end(Err(today(&wrong).unwrap_or_else(|| wrong.render().to_string()).into())),
     };
     failure::end(match cli.command {
         Command::Run(args) => run::run(args),

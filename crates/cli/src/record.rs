@@ -2,14 +2,14 @@
 
 use crate::failure::Failure;
 use crate::job::JobArgs;
-use crate::run::{self, RunArgs};
+use crate::run::{self, ComputingArgs, RunArgs};
 use crate::timeline::TimelineArgs;
 use crate::trace;
 use clap::Args;
 use narrows_launch as launch;
 use narrows_machine::NetworkKind;
 use narrows_output::{exit, is_standard, say};
-use narrows_study::live::{self, Check, Compute, Recorder};
+use narrows_study::live::{self, Check, Recorder};
 use narrows_trace::Format;
 use std::path::{Path, PathBuf};
 
@@ -52,9 +52,8 @@ pub struct RecordArgs {
     /// Network model [default: the machine's]
     #[arg(long, value_name = "packet|flow|loggp", requires = "machine", value_parser = crate::machine::network())]
     network: Option<NetworkKind>,
-    /// Where computing time comes from on the simulated machine
-    #[arg(long, default_value = "measured", value_name = "measured[:FACTOR]|sampled[:FACTOR]|pooled[:FACTOR]|instructions[:RATE]|none", value_parser = clap::value_parser!(Compute))]
-    compute: Compute,
+    #[command(flatten)]
+    computing: ComputingArgs,
     /// Says more on standard error
     #[arg(short, long)]
     verbose: bool,
@@ -165,10 +164,7 @@ fn simulated(args: RecordArgs, recorder: Recorder) -> RunArgs {
         ppn: args.ppn,
         placement: String::from("linear"),
         network: args.network,
-        compute: args.compute,
-        compute_from: None,
-        compute_like: None,
-        compute_out: None,
+        computing: args.computing,
         threads: 1,
         seed: 1,
         out: None,
@@ -178,7 +174,6 @@ fn simulated(args: RecordArgs, recorder: Recorder) -> RunArgs {
         check: Check::Off,
         timing: None,
         background: Vec::new(),
-        offload: None,
         recorder: Some(recorder),
     }
 }

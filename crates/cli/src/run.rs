@@ -9,7 +9,7 @@ use narrows_machine::{NetworkKind, Overrides};
 use narrows_output::{Meter, complain, create_folder, exit, say, warn};
 use narrows_results::Progress;
 use narrows_study::live::{Check, Compute, Recorder, TimingSpec};
-use narrows_study::{MachineSpec, Observer, RunSpec};
+use narrows_study::{ComputeScale, MachineSpec, Observer, RunSpec};
 use narrows_traffic::Class;
 use std::any::Any;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use std::time::Duration;
   narrows run -n 64 --ppn 4 --machine my.toml --network packet --compute none --out results/ -- python3 app.py
   narrows run -n 128 --machine bxi-v2 --nodes 128 --set network.routing=adaptive -- ./app
   narrows run -n 2 -- ./ocean input : -n 6 ./air       # several programs: ranks 0 and 1, ranks 2 to 7
-  narrows run -n 16 --compute sampled --compute-out times.json -- ./app           # then --compute-from times.json
+  narrows run -n 16 --compute sampled --out first/ -- ./app                       # then --compute first/
   narrows run -n 16 --compute instructions:2.5e9 -- ./app                         # on a host with counters
   narrows run -n 16 --timeline app.pftrace --timeline-from 2ms --timeline-to 3ms -- ./app      # docs/timeline.md
   narrows run -n 16 --machine bxi-v2 --set message.protocol=pscom -- ./app        # docs/protocols.md
@@ -65,22 +65,8 @@ pub struct RunArgs {
     /// Network model [default: the machine's]
     #[arg(long, value_name = "packet|flow|loggp", value_parser = crate::machine::network())]
     pub network: Option<NetworkKind>,
-    /// Where computing time comes from: CPU time, its running median between the same two MPI calls, the median of
-    /// those of all ranks, instructions (RATE per second, such as instructions:2.5e9; else the rate at the start of the
-    /// run; needs hardware counters), or nothing (docs/models.md)
-    #[arg(long, default_value = "measured", value_name = "measured[:FACTOR]|sampled[:FACTOR]|pooled[:FACTOR]|instructions[:RATE]|none", value_parser = clap::value_parser!(Compute))]
-    pub compute: Compute,
-    /// Takes the computing times of an earlier run, which `--compute-out` has kept: two runs differ by the machine only
-    #[arg(long, value_name = "FILE")]
-    pub compute_from: Option<PathBuf>,
-    /// Scales the times of `--compute-from` by a run of one rank with the work of one of these, as `--compute-out` has
-    /// kept it: ranks that share caches and cores here, and not there, take longer here. Such as `narrows run -n 1
-    /// --compute sampled --compute-out one.json -- ./app`, then `-n 8 --compute-from all.json --compute-like one.json`
-    #[arg(long, value_name = "FILE", requires = "compute_from")]
-    pub compute_like: Option<PathBuf>,
-    /// Keeps what was computed between MPI calls for `--compute-from`: medians
-    #[arg(long, value_name = "FILE")]
-    pub compute_out: Option<PathBuf>,
+    #[command(flatten)]
+    pub computing: ComputingArgs,
     /// Synthetic traffic beside the program, as a class of `narrows traffic`, such as 'pattern=incast:5 load=0.5'
     /// (docs/traffic.md); may be repeated
     #[arg(long, value_name = "KEY=VALUE ...", value_parser = Class::parse)]
@@ -92,7 +78,8 @@ pub struct RunArgs {
     /// results do not depend on them
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: u32,
-    /// Writes summary.json, the resolved machine, a picture and a page with everything (report.html) into this folder
+    /// Writes summary.json, the resolved machine, a picture, a page with everything (report.html) and computing times
+    /// for other runs (computing.json; not with --compute measured) into this folder
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     #[command(flatten)]
@@ -104,9 +91,6 @@ pub struct RunArgs {
     /// Runs with another timing than the machine's: a file of `narrows explore` (docs/explore.md)
     #[arg(long, value_name = "FILE")]
     pub timing: Option<PathBuf>,
-    /// Lets the NICs' accelerators do this, as far as they can: allreduce (docs/machines/exanest.md)
-    #[arg(long, value_name = "allreduce", value_parser = ["allreduce"])]
-    pub offload: Option<String>,
     /// Ends the run after this many seconds of wall time
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout: Option<u64>,
@@ -119,6 +103,22 @@ pub struct RunArgs {
     /// Preloaded into the ranks behind our own library, and more of their environment: the recorder
     #[arg(skip)]
     pub recorder: Option<Recorder>,
+}
+
+/// Where computing times come from, and how they are scaled.
+#[derive(Args, Clone)]
+pub struct ComputingArgs {
+    /// Where computing times come from: CPU time, its running median between the same two MPI calls, the median of
+    /// those of all ranks, instructions (RATE per second, such as instructions:2.5e9; else the rate at the start of the
+    /// run; needs hardware counters), nothing, or what an earlier run has kept, computing.json in the folder of its
+    /// --out: two runs differ by the machine only (docs/models.md)
+    #[arg(long, default_value = "measured", value_name = "measured|sampled|pooled|instructions[:RATE]|none|FILE", value_parser = clap::value_parser!(Compute))]
+    pub compute: Compute,
+    /// Computing times, times this; FACTOR@FIRST-LAST for the ranks on these nodes, the last one that fits counts. With
+    /// --compute FILE also what a run of one rank with the work of one of these has kept: ranks that share caches and
+    /// cores here, and not there, take longer here. Such as `-n 8 --compute all/ --compute-scale one/`
+    #[arg(long, value_name = "FACTOR[@NODES]|FILE", value_parser = clap::value_parser!(ComputeScale))]
+    pub compute_scale: Vec<ComputeScale>,
 }
 
 /// What `--transport` names.
@@ -171,14 +171,8 @@ pub fn whole(args: &RunArgs) -> Result<i32, Failure> {
     let outcome = spec(args)?.run(&Lines, &says)?;
     outcome.lines().iter().for_each(|line| say!("{line}"));
     outcome.ways().iter().for_each(|line| says(line));
-    let computing = outcome.computing.as_ref().filter(|_| outcome.report.failure.is_none());
-    let computing = args.compute_out.as_ref().zip(computing).map(|(path, computing)| computing.save(path));
     let results = args.out.as_ref().map(|out| outcome.save(out));
-    let unwritten = [
-        outcome.unwritten().map(Failure::from),
-        computing.and_then(Result::err).map(Failure::from),
-        results.and_then(Result::err).map(Failure::from),
-    ];
+    let unwritten = [outcome.unwritten().map(Failure::from), results.and_then(Result::err).map(Failure::from)];
     let unwritten: Vec<Failure> = unwritten.into_iter().flatten().collect();
     unwritten.iter().for_each(|failure| complain!("{}", failure.message));
     // What the program says about itself matters more.
@@ -201,10 +195,9 @@ fn spec(args: &RunArgs) -> Result<RunSpec, Failure> {
         transport: args.transport,
         ppn: args.ppn,
         placement: args.placement.clone(),
-        compute: args.compute,
-        compute_from: args.compute_from.clone(),
-        compute_like: args.compute_like.clone(),
-        keep_computing: args.compute_out.is_some(),
+        compute: args.computing.compute.clone(),
+        compute_scale: args.computing.compute_scale.clone(),
+        keep_computing: args.out.is_some(),
         seed: args.seed,
         timeout: args.timeout.map(Duration::from_secs),
         no_aslr: args.no_aslr,
@@ -212,7 +205,6 @@ fn spec(args: &RunArgs) -> Result<RunSpec, Failure> {
         timeline: args.timeline.spec(),
         check: args.check,
         timing: args.timing.as_deref().map(timing).transpose()?,
-        offload_allreduce: args.offload.is_some(),
         background: args.background.clone(),
         threads: args.threads as usize,
     })

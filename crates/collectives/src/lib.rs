@@ -487,8 +487,8 @@ impl Schedule {
         if self.algorithm.is_rooted(self.operation) { self.rooted_rounds(self.operation, rank) } else { self.exchange_rounds(rank) }
     }
 
-    /// Writes what `rank` does in `round`, one of its own [`Schedule::rounds`], to `actions`, which is cleared first. What
-    /// comes behind ([`Schedule::then`]) has to be asked itself: see [`Schedule::part`].
+    /// Writes what `rank` does in `round`, one of its own [`Schedule::rounds`], to `actions`, which is cleared first.
+    /// What comes behind ([`Schedule::then`]) has to be asked itself: see [`Schedule::part`].
     pub fn round(&self, rank: u32, round: u32, actions: &mut Vec<Action>) {
         actions.clear();
         debug_assert!(round < self.own_rounds(rank), "round {round} of rank {rank}: {self:?}");

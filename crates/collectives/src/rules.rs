@@ -121,6 +121,16 @@ impl Rules {
         self.rules.values().flatten().flat_map(|rule| &rule.choices).any(|(choice, _)| choice.algorithm == algorithm)
     }
 
+    /// The longest of such an operation that the rules give to `algorithm`, if they give it all shorter ones, too.
+    pub fn longest(&self, algorithm: Algorithm, operation: Operation, ranks: u32) -> Option<Bytes> {
+        let rules = self.rules.get(&operation)?.iter();
+        let last = |rule: &Rule, below: u64| below.saturating_sub(1) / if rule.total { u64::from(ranks.max(1)) } else { 1 };
+        let mut sizes: Vec<u64> = rules.flat_map(|rule| rule.choices.iter().map(|&(_, below)| last(rule, below))).collect();
+        sizes.sort_unstable();
+        let chosen = |bytes: &u64| self.choose(operation, ranks, Bytes(*bytes), Bytes(0)).algorithm == algorithm;
+        sizes.into_iter().take_while(chosen).last().map(Bytes)
+    }
+
     /// A long send, of any kind, is over when its data are in the memory of the receiver; else when its buffer is free.
     pub fn sends_until_delivered(&self) -> bool {
         self.sends_until_delivered
@@ -376,6 +386,19 @@ mod tests {
         let chain = Choice { parameter: 4096, ..Algorithm::Chain.into() };
         assert_eq!(rules.choose(Operation::Broadcast, 64, Bytes(50_000), Bytes(0)), chain);
         assert_eq!(name(&rules, Operation::Scan, 64, 1), "recursive-doubling");
+    }
+
+    #[test]
+    fn the_longest_of_an_algorithm_is_below_the_first_of_another() {
+        let longest = |rules: &str| {
+            let rules = Rules::parse(&format!("{rules}\n{MPICH}")).unwrap();
+            rules.longest(Algorithm::ExanetAccelerator, Operation::Allreduce, 16)
+        };
+        assert_eq!(longest("allreduce *: exanet-accelerator <4097, recursive-doubling"), Some(Bytes(4096)));
+        assert_eq!(longest("allreduce *: exanet-accelerator"), Some(Bytes(u64::MAX - 1)));
+        assert_eq!(longest("allreduce total *: exanet-accelerator <4097, ring"), Some(Bytes(256)));
+        assert_eq!(longest("allreduce *: ring <8, exanet-accelerator"), None);
+        assert_eq!(longest("bcast *: binary"), None);
     }
 
     #[test]

@@ -741,7 +741,8 @@ keys! {
 }
 
 keys! {
-    /// `[collectives]`: algorithms of collectives in replays. Live programs bring those of their MPI library.
+    /// `[collectives]`: algorithms of collectives in replays. Live programs bring those of their MPI library, but for
+    /// allreduces that rules give to `exanet-accelerator`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Collectives {
         /// Replay: which algorithms collectives use, as `openmpi`, `mpich` or `mpich3` decide, or a file of rules

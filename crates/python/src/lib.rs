@@ -9,7 +9,8 @@ mod watch;
 
 use narrows_machine::{Machine, NetworkKind, Overrides, PRESETS};
 use narrows_replay::loggp::Parameters;
-use narrows_study::replay::{Scale, Source, Target};
+use narrows_study::Scale;
+use narrows_study::replay::{Source, Target};
 use narrows_study::traffic::Wording;
 use narrows_study::{MachineSpec, Outcome, ReplaySpec, Spec, TimelineSpec, TrafficSpec};
 use narrows_timeline::{LIMIT, Window};

@@ -205,3 +205,25 @@ fn an_interrupted_replay_does_not_say_that_it_is_finished() {
         assert!(text.starts_with("a: 64 ranks, stopped at ") && text.contains(" 64 ranks not finished, "), "{text}");
     }
 }
+
+#[test]
+fn former_options_are_told_the_new_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    for (former, value, today) in [
+        ("--compute-from", "times.json", "--compute-from: expected --compute FILE\n"),
+        ("--compute-like", "one.json", "--compute-like: expected --compute-scale FILE\n"),
+        ("--compute-out", "times.json", "--compute-out: expected --out DIR, which keeps DIR/computing.json\n"),
+        ("--offload", "allreduce", "--offload: expected --set 'collectives.rules=[\"allreduce *: exanet-accelerator <4097,"),
+        ("--compute", "pooled:0.5", "expected pooled, with --compute-scale 0.5"),
+        (
+            "--compute",
+            "some",
+            "some: expected measured, sampled, pooled, instructions[:RATE], none, or the file or folder of an earlier run",
+        ),
+        ("--compute-scale", "one.json", "\"one.json\": expected a number from 0 to 1000000, or a file that a run of one rank has kept"),
+    ] {
+        let wrong = output(folder.path(), &["run", "-n", "2", former, value, "--", "./app"]);
+        assert_eq!(wrong.status.code(), Some(2), "{former}");
+        assert!(text(&wrong.stderr).starts_with("narrows: error: ") && text(&wrong.stderr).contains(today), "{}", text(&wrong.stderr));
+    }
+}

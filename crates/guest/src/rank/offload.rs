@@ -8,9 +8,6 @@ use narrows_channel::layout::reason;
 use narrows_portals::offload::{Allreduce, BLOCK, Plan, plan};
 use narrows_portals::{AtomicOperation, Command, Datatype, Place};
 
-/// Longest vector: what the accelerator is useful for ([TR488] 6.1.5); longer ones are the library's.
-pub const LONGEST: u64 = 4096;
-
 /// An allreduce under way.
 #[derive(Debug)]
 pub(super) struct Reducing {
@@ -48,7 +45,7 @@ impl Rank {
     /// An allreduce among all ranks begins, of so many bytes at `source` to `target`. False: it is none for the
     /// accelerator. Else [`Rank::reduce_goes_on`] is next.
     pub fn reduce_begins(&mut self, source: u64, target: u64, bytes: u64, operation: AtomicOperation, datatype: Datatype) -> bool {
-        if self.outside || bytes == 0 || bytes > LONGEST || self.offload.reducing.is_some() || self.offload_plan().is_none() {
+        if self.outside || bytes == 0 || self.offload.reducing.is_some() || self.offload_plan().is_none() {
             return false;
         }
         self.advance(self.processor.post_ps);

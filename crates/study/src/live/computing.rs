@@ -1,10 +1,10 @@
-//! Computing times of one run for the next one: `--compute-out`, `--compute-from`.
+//! Computing times of one run for the next one: what `--out DIR` keeps, and `--compute DIR` takes.
 
-use super::host;
 use crate::StudyError;
 use narrows_channel::stretches::{Stretch, Tables, known, place};
-use narrows_output::write;
+use narrows_output::{OutputError, write};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::path::{Path, PathBuf};
 
 /// What the ranks of a program compute between the calls that they make, on the computer where that was measured.
@@ -23,14 +23,18 @@ pub struct Computing {
 const VERSION: u32 = 1;
 
 impl Computing {
-    /// Reads a file.
+    /// Of the file in the folder of a run.
+    pub const NAME: &str = "computing.json";
+
+    /// Reads a file, or that of a folder.
     ///
     /// # Errors
-    /// It cannot be read, or is none of `--compute-out`.
+    /// It cannot be read, or is none that a run has kept.
     pub fn load(path: &Path) -> Result<Computing, StudyError> {
+        let path = &if path.is_dir() { path.join(Computing::NAME) } else { path.to_owned() };
         let text = std::fs::read_to_string(path).map_err(|error| StudyError::Read { path: path.to_owned(), error })?;
         let wrong = |why: &dyn std::fmt::Display| {
-            StudyError::Host(format!("{}: {why}; `narrows run --compute-out` writes such files", path.display()))
+            StudyError::Host(format!("{}: {why}; `narrows run --compute sampled --out DIR` writes such files", path.display()))
         };
         let read: Computing = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
         if read.narrows_computing != VERSION {
@@ -50,9 +54,8 @@ impl Computing {
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn save(&self, path: &Path) -> Result<(), StudyError> {
-        let text = serde_json::to_string(self).map_err(host)?;
-        Ok(write(path, text + "\n")?)
+    pub fn save(&self, path: &Path) -> Result<(), OutputError> {
+        write(path, format!("{}\n", json!(self)))
     }
 
     /// The ranks that were measured.
@@ -100,7 +103,7 @@ impl Computing {
 
 /// What computing takes where ranks do not share caches and cores: a run of one rank beside one of many.
 #[derive(Clone, Debug)]
-pub struct Like {
+pub struct Alone {
     /// What the one took, s of CPU time.
     pub alone_s: f64,
     /// What each of the others took on average.
@@ -116,15 +119,15 @@ pub struct Like {
 /// Our own choice.
 const LIKELY: std::ops::RangeInclusive<f64> = 0.05..=1.5;
 
-impl Like {
+impl Alone {
     /// The times of `path`, of one rank, beside `together`, which are those of the file `from`.
     ///
     /// # Errors
-    /// The file cannot be read, is none of `--compute-out`, or has other work.
-    pub(super) fn of(together: &Computing, from: &Path, path: &Path) -> Result<Like, StudyError> {
+    /// The file cannot be read, is none that a run has kept, or has other work.
+    pub(super) fn of(together: &Computing, from: &Path, path: &Path) -> Result<Alone, StudyError> {
         let alone = Computing::load(path)?;
-        let wrong = |why: String| StudyError::Host(format!("--compute-like: {why}"));
-        let how = "`narrows run -n 1 --compute sampled --compute-out` writes the right one";
+        let wrong = |why: String| StudyError::Host(format!("--compute-scale: {why}"));
+        let how = "`narrows run -n 1 --compute sampled --out DIR` writes the right one";
         if alone.ranks() != 1 {
             return Err(wrong(format!("{} has the times of {} ranks, not of one; {how}", path.display(), alone.ranks())));
         }
@@ -144,12 +147,12 @@ impl Like {
                 from.display()
             )));
         }
-        Ok(Like { alone_s, together_s, factor, path: path.to_owned() })
+        Ok(Alone { alone_s, together_s, factor, path: path.to_owned() })
     }
 
     /// It in a line for people.
     pub(super) fn line(&self) -> String {
-        let Like { alone_s, together_s, factor, .. } = self;
+        let Alone { alone_s, together_s, factor, .. } = self;
         format!("computing: times {factor:.6}: a rank alone computed {alone_s:.6} s, one of many {together_s:.6} s")
     }
 }
@@ -184,12 +187,12 @@ mod tests {
         // 10 * 3 ms + 2 * 5 ms = 40 ms alone; 60 ms and 40 ms, 50 ms on average together.
         let (_folder, [one, all]) = files([&[&[(10, 3e-3), (2, 5e-3)]], &[&[(10, 5e-3), (2, 5e-3)], &[(4, 1e-2)]]]);
         let together = Computing::load(&all).unwrap();
-        let like = Like::of(&together, &all, &one).unwrap();
-        assert!((like.alone_s - 0.040).abs() < 1e-12 && (like.together_s - 0.050).abs() < 1e-12, "{like:?}");
-        assert_eq!(like.factor, 0.8);
-        assert_eq!(like.line(), "computing: times 0.800000: a rank alone computed 0.040000 s, one of many 0.050000 s");
+        let alone = Alone::of(&together, &all, &one).unwrap();
+        assert!((alone.alone_s - 0.040).abs() < 1e-12 && (alone.together_s - 0.050).abs() < 1e-12, "{alone:?}");
+        assert_eq!(alone.factor, 0.8);
+        assert_eq!(alone.line(), "computing: times 0.800000: a rank alone computed 0.040000 s, one of many 0.050000 s");
         let (mut tables, _fd) = Tables::create(2).unwrap();
-        together.fill(&mut tables, &[like.factor, like.factor / 2.0]);
+        together.fill(&mut tables, &[alone.factor, alone.factor / 2.0]);
         assert_eq!(place(tables.of(0), 1).unwrap().median, 4_000_000_000, "5 ms");
         assert_eq!(place(tables.of(1), 1).unwrap().median, 4_000_000_000, "10 ms, on a core twice as fast");
     }
@@ -198,7 +201,7 @@ mod tests {
     fn files_of_other_work_are_refused() {
         let refused = |one: &[&[(u32, f64)]], all: &[&[(u32, f64)]]| {
             let (_folder, [one, all]) = files([one, all]);
-            Like::of(&Computing::load(&all).unwrap(), &all, &one).unwrap_err().to_string()
+            Alone::of(&Computing::load(&all).unwrap(), &all, &one).unwrap_err().to_string()
         };
         let each: &[(u32, f64)] = &[(1, 1e-3)];
         let eight = &[each; 8][..];
@@ -209,10 +212,7 @@ mod tests {
             ("one.json has no computing at all", refused(&[&[]], eight)),
             ("all.json has no computing at all", refused(&[&[(1, 1e-3)]], &[&[], &[]])),
         ] {
-            assert!(
-                error.contains(why) && error.contains("-n 1 --compute sampled --compute-out") && !error.contains('\n'),
-                "{why}: {error}"
-            );
+            assert!(error.contains(why) && error.contains("-n 1 --compute sampled --out DIR") && !error.contains('\n'), "{why}: {error}");
         }
     }
 
@@ -238,7 +238,7 @@ mod tests {
         ] {
             std::fs::write(&path, text).unwrap();
             let error = Computing::load(&path).unwrap_err().to_string();
-            assert!(error.contains(why) && error.contains("--compute-out"), "{text}: {error}");
+            assert!(error.contains(why) && error.contains("--out DIR"), "{text}: {error}");
         }
     }
 }

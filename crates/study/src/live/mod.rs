@@ -6,14 +6,14 @@ mod plan;
 mod pscom;
 mod timing;
 
-pub use computing::{Computing, Like};
+pub use computing::{Alone, Computing};
 pub use narrows_live::Waiting;
 pub use outcome::{RunOutcome, waits_picture};
 pub use timing::TimingSpec;
 
 use crate::energy::{Energy, Share};
 use crate::timeline::TimelineOutcome;
-use crate::{MachineSpec, Observer, StudyError, TimelineSpec};
+use crate::{ComputeScale, MachineSpec, Observer, StudyError, TimelineSpec};
 use narrows_channel::counter;
 use narrows_channel::stretches::Tables;
 use narrows_channel::{Header, Mapping};
@@ -47,12 +47,10 @@ pub struct RunSpec {
     pub ppn: Option<u32>,
     /// Which node each rank runs on: `linear`, `random:SEED`, or a file with one node per line.
     pub placement: String,
-    /// Where computing time comes from.
+    /// Where computing times come from.
     pub compute: Compute,
-    /// Computing times of another run in the place of measured ones.
-    pub compute_from: Option<PathBuf>,
-    /// A run of one rank with the work of one of these: all computing times are scaled by how much less it took.
-    pub compute_like: Option<PathBuf>,
+    /// How they are scaled.
+    pub compute_scale: Vec<ComputeScale>,
     /// Whether computing times are kept for other runs.
     pub keep_computing: bool,
     /// Seed of every random choice of the models.
@@ -69,8 +67,6 @@ pub struct RunSpec {
     pub check: Check,
     /// Another timing than the machine's.
     pub timing: Option<TimingSpec>,
-    /// The NICs' accelerators do MPI_Allreduce, as far as they can.
-    pub offload_allreduce: bool,
     /// Synthetic traffic beside it, in simulated time.
     pub background: Vec<Class>,
     /// Threads of the simulator: the results do not depend on them.
@@ -90,14 +86,14 @@ pub enum Check {
 }
 
 impl std::str::FromStr for Check {
-    type Err = String;
+    type Err = StudyError;
 
-    fn from_str(text: &str) -> Result<Check, String> {
+    fn from_str(text: &str) -> Result<Check, StudyError> {
         match text {
             "on" => Ok(Check::On),
             "strict" => Ok(Check::Strict),
             "off" => Ok(Check::Off),
-            _ => Err(String::from("expected on, strict or off")),
+            _ => Err(StudyError::expected(text, "on, strict or off")),
         }
     }
 }
@@ -111,60 +107,67 @@ pub struct Recorder {
     pub folder: PathBuf,
 }
 
-/// The model of computing time.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Where computing times come from.
+#[derive(Clone, Debug, PartialEq)]
 pub enum Compute {
     /// Work is free.
     None,
-    /// CPU time of the rank, times this.
-    Measured(f64),
+    /// CPU time of the rank.
+    Measured,
     /// The same; between the same two calls its running median.
-    Sampled(f64),
+    Sampled,
     /// The same; the median over all ranks of it, if that of the rank is near.
-    Pooled(f64),
+    Pooled,
     /// Instructions of the rank, so many per second; `None`: as many as at the start of the run.
     Instructions(Option<f64>),
+    /// What an earlier run has kept: its file, or its folder.
+    File(PathBuf),
 }
+
+/// Those of one word.
+const WORDS: [(&str, Compute); 5] = [
+    ("measured", Compute::Measured),
+    ("sampled", Compute::Sampled),
+    ("pooled", Compute::Pooled),
+    ("instructions", Compute::Instructions(None)),
+    ("none", Compute::None),
+];
 
 impl std::fmt::Display for Compute {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (model, factor) = match self {
-            Compute::Instructions(Some(rate)) => return write!(f, "instructions:{rate:e}"),
-            Compute::Instructions(None) => ("instructions", 1.0),
-            Compute::None => ("none", 1.0),
-            Compute::Measured(factor) => ("measured", *factor),
-            Compute::Sampled(factor) => ("sampled", *factor),
-            Compute::Pooled(factor) => ("pooled", *factor),
-        };
-        if factor == 1.0 { f.write_str(model) } else { write!(f, "{model}:{factor}") }
+        match self {
+            Compute::Instructions(Some(rate)) => write!(f, "instructions:{rate:e}"),
+            Compute::File(path) => write!(f, "{}", path.display()),
+            model => WORDS.iter().filter(|(_, known)| known == model).try_for_each(|(word, _)| f.write_str(word)),
+        }
     }
 }
 
 impl std::str::FromStr for Compute {
-    type Err = String;
+    type Err = StudyError;
 
-    /// `measured`, `sampled` or `pooled`, with or without `:FACTOR`, `instructions`, with or without `:RATE`, or
-    /// `none`.
-    fn from_str(text: &str) -> Result<Compute, String> {
-        if let Some(rate) = text.strip_prefix("instructions:") {
-            let rate = rate.parse().ok().filter(|rate: &f64| (1e6..=1e12).contains(rate)).map(f64::round);
-            return rate.map(|rate| Compute::Instructions(Some(rate))).ok_or_else(|| {
-                format!("the rate of {text} must be instructions per second, a number between 1e6 and 1e12, such as 2.5e9")
-            });
+    /// `measured`, `sampled`, `pooled`, `instructions` with or without `:RATE`, `none`, or what an earlier run has
+    /// kept.
+    fn from_str(text: &str) -> Result<Compute, StudyError> {
+        let (word, number) = text.split_once(':').map_or((text, None), |(word, number)| (word, Some(number)));
+        match (WORDS.iter().find(|(known, _)| *known == word), number) {
+            (Some((_, model)), None) => Ok(model.clone()),
+            (Some((_, Compute::Instructions(_))), Some(rate)) => {
+                let rate = rate.parse().ok().filter(|rate: &f64| (1e6..=1e12).contains(rate));
+                rate.map(|rate| Compute::Instructions(Some(rate.round()))).ok_or_else(|| {
+                    StudyError::contradiction(format!(
+                        "the rate of {text} must be instructions per second, a number between 1e6 and 1e12, such as 2.5e9"
+                    ))
+                })
+            }
+            // Of earlier versions.
+            (Some(_), Some(factor)) => Err(StudyError::expected(text, format!("{word}, with --compute-scale {factor}"))),
+            (None, _) if Path::new(text).exists() => Ok(Compute::File(text.into())),
+            (None, _) => Err(StudyError::expected(
+                text,
+                "measured, sampled, pooled, instructions[:RATE], none, or the file or folder of an earlier run",
+            )),
         }
-        let (model, factor) = match text.split_once(':') {
-            None if text == "none" => return Ok(Compute::None),
-            None if text == "instructions" => return Ok(Compute::Instructions(None)),
-            None => (text, Some(1.0)),
-            Some((model, factor)) => (model, factor.parse().ok().filter(|factor: &f64| (1e-6..=1e6).contains(factor))),
-        };
-        let model = match model {
-            "measured" => Compute::Measured,
-            "sampled" => Compute::Sampled,
-            "pooled" => Compute::Pooled,
-            _ => return Err(String::from("expected measured, sampled or pooled, with or without :FACTOR, instructions[:RATE], or none")),
-        };
-        factor.map(model).ok_or_else(|| format!("the factor of {text} must be a number between 0.000001 and 1000000"))
     }
 }
 
@@ -183,9 +186,8 @@ impl RunSpec {
             transport: launch::Transport::Ofi(launch::PROVIDER),
             ppn: None,
             placement: String::from("linear"),
-            compute: Compute::Measured(1.0),
-            compute_from: None,
-            compute_like: None,
+            compute: Compute::Measured,
+            compute_scale: Vec::new(),
             keep_computing: false,
             seed: 1,
             timeout: None,
@@ -194,7 +196,6 @@ impl RunSpec {
             timeline: None,
             check: Check::Off,
             timing: None,
-            offload_allreduce: false,
             background: Vec::new(),
             threads: 1,
         }
@@ -248,7 +249,9 @@ impl Plan<'_> {
             mapping.place(rank, id, host_name, processor).map_err(host)?;
         }
         let factors: Vec<f64> = processors.iter().map(|processor| processor.compute_ppm as f64 / 1e6).collect();
-        let wanted = self.computing.is_some() || spec.keep_computing || matches!(spec.compute, Compute::Pooled(_));
+        // Short stretches are not looked at under `measured`, and would be missing.
+        let keep = spec.keep_computing && !matches!(spec.compute, Compute::None | Compute::Measured);
+        let wanted = keep || matches!(spec.compute, Compute::Pooled | Compute::File(_));
         let mut tables = wanted.then(|| Tables::create(spec.ranks())).transpose().map_err(host)?;
         if let Some((computing, (tables, _))) = self.computing.as_ref().zip(tables.as_mut()) {
             computing.fill(tables, &factors);
@@ -284,7 +287,7 @@ impl Plan<'_> {
             report,
             timeline: timeline.map(|open| open.finish(self.machine, &self.placement)),
             counted: Counted::of(mapping.header()),
-            computing: tables.filter(|_| spec.keep_computing).map(|(mut tables, _)| Computing::read(&mut tables, &factors)),
+            computing: tables.filter(|_| keep).map(|(mut tables, _)| Computing::read(&mut tables, &factors)),
         })
     }
 
@@ -304,9 +307,9 @@ impl Plan<'_> {
             machine: self.machine.clone(),
             ways: self.ways,
             energy,
-            compute: self.spec.compute,
-            compute_from: self.spec.compute_from.clone(),
-            like: self.like,
+            compute: self.spec.compute.clone(),
+            scales: self.scales,
+            alone: self.alone,
             counted,
             computing,
             placement: self.placement,
@@ -439,29 +442,15 @@ mod tests {
 
     #[test]
     fn compute_models_are_read_and_refused() {
-        assert_eq!("none".parse(), Ok(Compute::None));
-        assert_eq!("measured".parse(), Ok(Compute::Measured(1.0)));
-        assert_eq!("measured:0.5".parse(), Ok(Compute::Measured(0.5)));
-        assert_eq!("sampled:2".parse(), Ok(Compute::Sampled(2.0)));
-        assert_eq!("pooled:0.5".parse(), Ok(Compute::Pooled(0.5)));
-        assert_eq!("instructions:2.5e9".parse(), Ok(Compute::Instructions(Some(2.5e9))));
-        for text in ["none", "measured", "sampled", "sampled:2", "pooled:0.5", "instructions", "instructions:2.713e9"] {
-            assert_eq!(text.parse::<Compute>().map(|compute| compute.to_string()), Ok(String::from(text)));
+        let read = |text: &str| text.parse::<Compute>().map_err(|error| error.to_string());
+        assert_eq!(read("instructions:2.5e9"), Ok(Compute::Instructions(Some(2.5e9))));
+        for text in ["none", "measured", "sampled", "pooled", "instructions", "instructions:2.713e9", "src"] {
+            assert_eq!(read(text).map(|compute| compute.to_string()), Ok(String::from(text)));
         }
-        for wrong in [
-            "",
-            "sampled:x",
-            "sampled:0",
-            "measured:",
-            "measured:-1",
-            "measured:nan",
-            "free",
-            "none:1",
-            "instructions:",
-            "instructions:2",
-            "instructions:x",
-        ] {
-            assert!(wrong.parse::<Compute>().is_err(), "{wrong}");
+        assert_eq!(read("src"), Ok(Compute::File("src".into())));
+        assert_eq!(read("sampled:0.5"), Err(String::from("sampled:0.5: expected sampled, with --compute-scale 0.5")));
+        for wrong in ["", "free", "measured:", "none:1", "instructions:", "instructions:2", "instructions:x"] {
+            assert!(read(wrong).is_err(), "{wrong}");
         }
     }
 }

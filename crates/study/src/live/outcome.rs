@@ -1,11 +1,11 @@
 //! What came out of a live run.
 
-use super::{Check, Compute, Computing, Counted, Like};
-use crate::Ways;
+use super::{Alone, Check, Compute, Computing, Counted};
 use crate::background;
 use crate::energy::Energy;
 use crate::processors;
 use crate::timeline::TimelineOutcome;
+use crate::{Scale, Ways};
 use narrows_channel::layout::decided;
 use narrows_live::{RankTimes, Report, Waiting};
 use narrows_machine::{Machine, NetworkKind};
@@ -14,7 +14,7 @@ use narrows_results::{Bars, Column, Graph, Origin, Quantity, Table, TableError, 
 use narrows_units::{ProcessorId, SimTime, show};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// Bars of the picture at most; of more ranks, every k-th is shown.
@@ -36,12 +36,12 @@ pub struct RunOutcome {
     pub ways: Ways,
     /// The MPI: name and version.
     pub mpi: String,
-    /// Of computing time.
+    /// Where computing times come from.
     pub compute: Compute,
-    /// Where computing times are from that were not measured.
-    pub compute_from: Option<PathBuf>,
-    /// By what they were scaled, after a run of one rank.
-    pub like: Option<Like>,
+    /// By what they are scaled.
+    pub scales: Vec<Scale>,
+    /// One of those is after a run of one rank.
+    pub alone: Option<Alone>,
     /// `--compute instructions`: at what rate.
     pub counted: Option<Counted>,
     /// Computing times for other runs.
@@ -127,32 +127,40 @@ impl RunOutcome {
         (alike > 0.0 && self.compute != Compute::None).then(|| ((alike / computing).min(1.0), spread / alike))
     }
 
+    /// What was asked for.
+    fn computed(&self) -> String {
+        let scales: Vec<String> = self.scales.iter().map(Scale::to_string).collect();
+        let from = if matches!(self.compute, Compute::File(_)) { "computing from" } else { "compute" };
+        let scaled = if scales.is_empty() { String::new() } else { format!(" scaled by {}", scales.join(" ")) };
+        format!("{from} {}{scaled}", self.compute)
+    }
+
     /// Where computing times are from, in lines for people.
     fn computing(&self) -> Option<String> {
         let (share, spread) = self.alike().unwrap_or_default();
         let percent = |share: f64| format!("{:.1} %", 100.0 * share);
-        match (&self.compute_from, self.compute) {
-            (_, Compute::None) => None,
-            (Some(path), _) if share > ALL => Some(format!("computing: all from {}", path.display())),
-            (Some(path), _) => Some(format!(
+        match &self.compute {
+            Compute::None => None,
+            Compute::File(path) if share > ALL => Some(format!("computing: all from {}", path.display())),
+            Compute::File(path) => Some(format!(
                 "computing: {} from {}; the rest is not in it and was measured, so the digest will not repeat",
                 percent(share),
                 path.display()
             )),
-            (None, Compute::Pooled(_)) => Some(format!(
+            Compute::Pooled => Some(format!(
                 "computing: {} took a median of what had come before between the same calls, on all ranks where theirs are near",
                 percent(share)
             )),
-            (None, Compute::Sampled(_)) => {
+            Compute::Sampled => {
                 Some(format!("computing: {} took the median of what had come before between the same calls", percent(share)))
             }
-            (None, Compute::Instructions(given)) => self.counted.map(|counted| counted.line(given.is_some())),
-            (None, _) if share >= LIKELY && spread > NOISY => Some(format!(
+            Compute::Instructions(given) => self.counted.map(|counted| counted.line(given.is_some())),
+            Compute::Measured if share >= LIKELY && spread > NOISY => Some(format!(
                 "computing between the same calls differs by {} on average: this computer is busy, or the work varies; `--compute sampled` \
                  takes medians",
                 percent(spread)
             )),
-            _ => None,
+            Compute::Measured => None,
         }
     }
 
@@ -180,7 +188,7 @@ impl RunOutcome {
     /// Why another run may have another digest, for scripts.
     fn may_not_repeat(&self) -> Vec<String> {
         let share = || self.alike().map_or(0.0, |(share, _)| share);
-        let is_measured = self.compute != Compute::None && (self.compute_from.is_none() || share() <= ALL);
+        let is_measured = self.compute != Compute::None && (!matches!(self.compute, Compute::File(_)) || share() <= ALL);
         let computing = is_measured.then(|| "computing takes the time that it takes on this computer".to_owned());
         computing.into_iter().chain(self.decided()).collect()
     }
@@ -253,7 +261,7 @@ impl RunOutcome {
             "mpi": self.mpi,
             "network": self.network().name(),
             "compute": self.compute.to_string(),
-            "compute_from": self.compute_from,
+            "compute_scale": self.scales.iter().map(|scale| scale.factor).collect::<Vec<_>>(),
             "compute_alike": self.alike().map(|(share, _)| share),
             "compute_spread": self.alike().map(|(_, spread)| spread),
             "seed": self.seed,
@@ -307,10 +315,9 @@ impl RunOutcome {
             "per_rank": ranks,
         });
         if let Some(summary) = summary.as_object_mut() {
-            let like =
-                |like: &Like| json!({ "file": like.path, "factor": like.factor, "alone_s": like.alone_s, "together_s": like.together_s });
+            let alone = |alone: &Alone| json!({ "file": alone.path, "factor": alone.factor, "alone_s": alone.alone_s, "together_s": alone.together_s });
             let counted = |counted: Counted| json!({ "per_s": counted.rate, "measured_per_s": counted.own_rate, "uncounted_threads": counted.uncounted });
-            summary.insert("compute_like".into(), json!(self.like.as_ref().map(like)));
+            summary.insert("compute_alone".into(), json!(self.alone.as_ref().map(alone)));
             summary.insert("compute_instructions".into(), json!(self.counted.map(counted)));
             summary.insert("may_not_repeat".into(), json!(self.may_not_repeat()));
             summary.insert("crc_errors".into(), json!(report.totals.crc_errors));
@@ -359,8 +366,8 @@ impl RunOutcome {
         .svg()
     }
 
-    /// Writes `summary.json`, the resolved machine, the picture, a page with everything, and the tables of a timeline
-    /// into a folder.
+    /// Writes `summary.json`, the resolved machine, the picture, a page with everything, the tables of a timeline, and
+    /// the computing times that were kept into a folder.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -375,7 +382,9 @@ impl RunOutcome {
         for (name, table) in self.timeline.iter().flat_map(TimelineOutcome::tables) {
             table.write(&out.join(name).with_extension("parquet"))?;
         }
-        Ok(write(&out.join("report.html"), self.page(&origin))?)
+        write(&out.join("report.html"), self.page(&origin))?;
+        let computing = self.computing.as_ref().filter(|_| self.report.failure.is_none());
+        Ok(computing.map_or(Ok(()), |computing| computing.save(&out.join(Computing::NAME)))?)
     }
 
     /// A page with everything in it, which opens without a network.
@@ -440,10 +449,7 @@ impl RunOutcome {
             self.machine.node.count,
             self.machine.name,
             self.network().name(),
-            match &self.compute_from {
-                Some(path) => format!("computing from {}", path.display()),
-                None => format!("compute {}", self.compute),
-            },
+            self.computed(),
             self.mpi,
         ));
         line(format!("simulated time {} (wall time {:.2} s)", report.simulated, self.wall.as_secs_f64()));

@@ -1,11 +1,12 @@
 //! What a run is going to be: everything that can be said, and refused, before a process is started.
 
-use super::{Check, Compute, Computing, LAUNCHER, Like, RunSpec, TimingSpec, host, launcher, libraries, preload_list, pscom};
+use super::{Alone, Check, Compute, Computing, LAUNCHER, RunSpec, TimingSpec, host, launcher, libraries, preload_list, pscom};
 use crate::background;
 use crate::hardware::Networks;
-use crate::{Observer, StudyError, Ways};
+use crate::{ComputeScale, Observer, Scale, StudyError, Ways};
 use narrows_channel::counter::{self, Event, Refusal};
 use narrows_channel::{Processor, Settings, stretches};
+use narrows_collectives::{Algorithm, Operation};
 use narrows_launch as launch;
 use narrows_live::{Launcher, Options};
 use narrows_machine::{Machine, MessageProtocol, Placement, ProcessorId};
@@ -44,10 +45,18 @@ pub(super) struct Plan<'a> {
     pub background: Option<Background>,
     /// Computing times of another run.
     pub computing: Option<Computing>,
-    pub like: Option<Like>,
+    pub scales: Vec<Scale>,
+    pub alone: Option<Alone>,
     counter: Option<Event>,
-    /// Nodes of a board whose NICs do MPI_Allreduce.
-    offload_board: Option<u32>,
+    /// Nodes of a board whose NICs do MPI_Allreduce, and the longest that they do.
+    offload: Option<(u32, Bytes)>,
+}
+
+/// Computing times that are known beforehand, and how all are scaled.
+struct Times {
+    computing: Option<Computing>,
+    scales: Vec<Scale>,
+    alone: Option<Alone>,
 }
 
 /// Where the ranks find what is theirs, by path.
@@ -116,27 +125,37 @@ impl RunSpec {
         Ok(())
     }
 
-    /// The computing times of another run, and how they are scaled.
-    fn times(&self) -> Result<(Option<Computing>, Option<Like>), StudyError> {
-        let computing = self.compute_from.as_deref().map(Computing::load).transpose()?;
-        if let Some((computing, path)) = computing.as_ref().zip(self.compute_from.as_ref())
-            && computing.ranks() != self.ranks() as usize
-        {
+    /// The computing times of an earlier run, and how all are scaled on a machine of so many nodes.
+    fn times(&self, nodes: u32) -> Result<Times, StudyError> {
+        let computing = match &self.compute {
+            Compute::File(path) => Some((Computing::load(path)?, path)),
+            _ => None,
+        };
+        if let Some((computing, path)) = computing.as_ref().filter(|(computing, _)| computing.ranks() != self.ranks() as usize) {
             return Err(StudyError::Host(format!(
-                "--compute-from: {} has the times of {} ranks, and {} are to run: one file for each number of ranks",
+                "--compute: {} has the times of {} ranks, and {} are to run: one file for each number of ranks",
                 path.display(),
                 computing.ranks(),
                 self.ranks()
             )));
         }
-        let like = match (&self.compute_like, &self.compute_from, &computing) {
-            (Some(path), Some(from), Some(computing)) => Some(Like::of(computing, from, path)?),
-            (Some(_), _, _) => {
-                return Err(StudyError::Host(String::from("--compute-like scales the times of --compute-from FILE; give both")));
+        let mut alone = None;
+        let scales = self.compute_scale.iter().map(|scale| match (scale, &computing) {
+            (ComputeScale::By(scale), _) if self.compute == Compute::None || scale.factor == 0.0 => Err(StudyError::contradiction(
+                format!("--compute-scale {scale}: computing takes no time with --compute none, and some with all others"),
+            )),
+            (ComputeScale::By(scale), _) => Ok(*scale),
+            (ComputeScale::Alone(path), Some((computing, from))) => {
+                Ok(Scale::everywhere(alone.insert(Alone::of(computing, from, path)?).factor))
             }
-            (None, _, _) => None,
-        };
-        Ok((computing, like))
+            (ComputeScale::Alone(path), None) => Err(StudyError::contradiction(format!(
+                "--compute-scale {}: what a run has kept scales what another one has kept, --compute FILE; give both, or a number",
+                path.display()
+            ))),
+        });
+        let scales = scales.collect::<Result<Vec<Scale>, StudyError>>()?;
+        Scale::check(&scales, nodes)?;
+        Ok(Times { computing: computing.map(|(computing, _)| computing), scales, alone })
     }
 
     /// What is counted in the place of CPU time. Says why that cannot be.
@@ -152,19 +171,25 @@ impl RunSpec {
         counter::close(file);
         Ok(Some(event))
     }
+}
 
-    /// `--offload allreduce`: nodes of a board. Says why the library will do them nevertheless.
-    fn offload(&self, machine: &Machine, placement: &[ProcessorId], observer: &dyn Observer) -> Result<u32, StudyError> {
-        let board = machine.accelerator_board().ok_or_else(|| {
-            let text = format!("--offload allreduce: the NICs of {} have no allreduce accelerator; those of exanest have", machine.name);
-            StudyError::Contradiction(text)
-        })?;
-        let nodes: Vec<u32> = placement.iter().map(|id| id.node.0).collect();
-        if let Err(limit) = narrows_portals::offload::check(&nodes, board) {
-            observer.warning(&format!("--offload allreduce: the MPI library does them, as {limit}"));
-        }
-        Ok(board)
-    }
+/// Nodes of a board, and the longest vector, if the rules give allreduces to the accelerators of its NICs. Says why the
+/// library does them nevertheless.
+fn offload(machine: &Machine, placement: &[ProcessorId], observer: &dyn Observer) -> Result<Option<(u32, Bytes)>, StudyError> {
+    let rules = machine.collective_rules(None)?;
+    let Some(longest) = rules.longest(Algorithm::ExanetAccelerator, Operation::Allreduce, placement.len() as u32) else {
+        return Ok(None);
+    };
+    let nodes: Vec<u32> = placement.iter().map(|id| id.node.0).collect();
+    let why = match machine.accelerator_board() {
+        Some(board) => match narrows_portals::offload::check(&nodes, board) {
+            Ok(()) => return Ok(Some((board, longest))),
+            Err(limit) => limit.to_string(),
+        },
+        None => String::from("this machine has no allreduce accelerator"),
+    };
+    observer.warning(&format!("the MPI library does allreduces, not exanet-accelerator: {why}"));
+    Ok(None)
 }
 
 impl<'a> Plan<'a> {
@@ -180,17 +205,12 @@ impl<'a> Plan<'a> {
         observer: &dyn Observer,
         says: &dyn Fn(&str),
     ) -> Result<Plan<'a>, StudyError> {
-        if spec.compute == Compute::None && (spec.compute_from.is_some() || spec.keep_computing) {
-            return Err(StudyError::Host(String::from(
-                "--compute none: computing takes no time, so there is none for --compute-from or --compute-out; leave one of them away",
-            )));
-        }
         let counter = spec.counter()?;
-        let (computing, like) = spec.times()?;
-        if let Some(like) = &like {
-            says(&like.line());
+        let Times { computing, scales, alone } = spec.times(machine.node.count)?;
+        if let Some(alone) = &alone {
+            says(&alone.line());
         }
-        let offload_board = if spec.offload_allreduce { Some(spec.offload(machine, &placement, observer)?) } else { None };
+        let offload = offload(machine, &placement, observer)?;
         let networks = Networks::of(machine, spec.seed)?.with_faults_later(narrows_live::EPOCH);
         let background = background::sources(&spec.background, &networks, spec.seed)?;
         machine.check_domains(placement.len()).map_err(StudyError::Placement)?;
@@ -212,9 +232,10 @@ impl<'a> Plan<'a> {
             ways,
             background,
             computing,
-            like,
+            scales,
+            alone,
             counter,
-            offload_board,
+            offload,
         })
     }
 
@@ -224,7 +245,7 @@ impl<'a> Plan<'a> {
         let nic = self.networks.machine_on(message.rails.first()).nic.portals();
         Settings {
             timeline: self.spec.timeline.is_some().into(),
-            offload_board: self.offload_board.unwrap_or(0),
+            offload_board: self.offload.map_or(0, |(board, _)| board),
             counter: self.counter.map_or(0, |event| event as u32),
             launcher_barrier_ps: system.launcher_barrier.as_ps(),
             socket_latency_ps: system.socket_latency.as_ps(),
@@ -243,10 +264,13 @@ impl<'a> Plan<'a> {
 
     /// What each rank finds there.
     pub fn processors(&self) -> Vec<Processor> {
-        let scale = self.like.as_ref().map_or(1.0, |like| like.factor);
         let ranks = (0u32..).zip(&self.placement);
         let timing = |rank| self.spec.timing.as_ref().map_or((0, 1000), |timing| timing.of_rank(rank));
-        ranks.map(|(rank, &id)| processor(self.machine.processor(id).1, id.number, self.spec.compute, scale, timing(rank))).collect()
+        ranks
+            .map(|(rank, &id)| {
+                processor(self.machine.processor(id).1, id.number, &self.spec.compute, Scale::on(&self.scales, id.node), timing(rank))
+            })
+            .collect()
     }
 
     /// Whether some one-sided operations are messages.
@@ -273,8 +297,8 @@ impl<'a> Plan<'a> {
         if spec.check != Check::Off {
             set("NARROWS_CHECK", "1".to_owned());
         }
-        if spec.offload_allreduce {
-            set("NARROWS_OFFLOAD", "allreduce".to_owned());
+        if let Some((_, Bytes(longest))) = self.offload {
+            set("NARROWS_OFFLOAD", longest.to_string());
         }
         set("NARROWS_ALIVE", files.alive.display().to_string());
         if self.bridged() {
@@ -374,9 +398,8 @@ fn library_path(libraries: &Path) -> String {
 
 /// What a rank on such a processor must know of it; its computing is scaled by `scale` beside the processor's speed, it
 /// begins `late` (ps), and its software takes so many thousandths of the time that it takes on the processor.
-fn processor(on: &narrows_machine::Processor, number: u8, compute: Compute, scale: f64, (late, slow): (u64, u64)) -> Processor {
+fn processor(on: &narrows_machine::Processor, number: u8, compute: &Compute, scale: f64, (late, slow): (u64, u64)) -> Processor {
     let software = &on.software;
-    let ppm = |factor: f64| (factor * scale * 1e6 / on.speed.factor()).round().max(1.0) as u64;
     let slower = |time: SimTime| (u128::from(time.as_ps()) * u128::from(slow) / 1000) as u64;
     Processor {
         post_ps: slower(software.post),
@@ -387,13 +410,12 @@ fn processor(on: &narrows_machine::Processor, number: u8, compute: Compute, scal
         clock_read_ps: software.clock_read.as_ps(),
         compute_ppm: match compute {
             Compute::None => 0,
-            Compute::Measured(factor) | Compute::Sampled(factor) | Compute::Pooled(factor) => ppm(factor),
-            Compute::Instructions(_) => ppm(1.0),
+            _ => (scale * 1e6 / on.speed.factor()).round().max(1.0) as u64,
         },
         sampled: match compute {
-            Compute::None | Compute::Measured(_) | Compute::Instructions(_) => 0,
-            Compute::Sampled(_) => 1,
-            Compute::Pooled(_) => 2,
+            Compute::Sampled => 1,
+            Compute::Pooled => 2,
+            _ => 0,
         },
         cores: on.cores,
         number: number.into(),
@@ -511,21 +533,38 @@ mod tests {
             Plan::of(spec, &machine, placement, program, &Silent, &|_| {}).map(|_| ()).unwrap_err().to_string()
         };
         let spec = spec();
-        let none = refused(&RunSpec { compute: Compute::None, keep_computing: true, ..spec.clone() });
-        assert!(none.starts_with("--compute none: computing takes no time"), "{none}");
-        let like = refused(&RunSpec { compute_like: Some("/w/one.json".into()), ..spec.clone() });
-        assert!(like.contains("give both"), "{like}");
-        let offload = refused(&RunSpec { offload_allreduce: true, ..spec });
-        assert!(offload.contains("have no allreduce accelerator"), "{offload}");
+        let half = ComputeScale::By(Scale::everywhere(0.5));
+        let none = refused(&RunSpec { compute: Compute::None, compute_scale: vec![half], ..spec.clone() });
+        assert!(none.starts_with("--compute-scale 0.5: computing takes no time with --compute none"), "{none}");
+        let none = refused(&RunSpec { compute_scale: vec![ComputeScale::By(Scale::everywhere(0.0))], ..spec.clone() });
+        assert!(none.starts_with("--compute-scale 0: "), "{none}");
+        let alone = refused(&RunSpec { compute_scale: vec![ComputeScale::Alone("/w/one.json".into())], ..spec.clone() });
+        assert!(alone.contains("give both"), "{alone}");
+    }
+
+    #[test]
+    fn allreduces_go_where_the_rules_send_them() {
+        let offloaded = |name: &str, rules: &str, nodes: u32| {
+            let overrides = narrows_machine::Overrides { nodes: None, set: vec![format!("collectives.rules=[{rules}]")] };
+            let machine = Machine::load(name, &overrides).unwrap();
+            let placement: Vec<ProcessorId> = (0..nodes).map(|node| ProcessorId { node: narrows_units::NodeId(node), number: 0 }).collect();
+            offload(&machine, &placement, &Silent).unwrap()
+        };
+        let rule = "\"allreduce *: exanet-accelerator <4097, recursive-doubling\"";
+        assert_eq!(offloaded("exanest-mezz", rule, 4), Some((4, Bytes(4096))));
+        assert_eq!(offloaded("exanest-mezz", rule, 6), None, "half a board");
+        assert_eq!(offloaded("exanest-mezz", "", 4), None);
+        assert_eq!(offloaded("bxi-v2", rule, 4), None);
     }
 
     #[test]
     fn a_fast_core_takes_less_of_the_time_that_was_measured() {
         let machine = Machine::load("bxi-v2", &narrows_machine::Overrides { nodes: None, set: vec![String::from("node.speed=2.5")] });
-        let ppm = |compute| {
-            processor(machine.as_ref().map(|machine| &machine.node.host).expect("a preset"), 0, compute, 1.0, (0, 1000)).compute_ppm
+        let ppm = |compute, scale| {
+            processor(machine.as_ref().map(|machine| &machine.node.host).expect("a preset"), 0, compute, scale, (0, 1000)).compute_ppm
         };
-        assert_eq!((ppm(Compute::Measured(1.0)), ppm(Compute::Measured(5.0)), ppm(Compute::None)), (400_000, 2_000_000, 0));
+        let ppm = (ppm(&Compute::Measured, 1.0), ppm(&Compute::Measured, 5.0), ppm(&Compute::None, 1.0));
+        assert_eq!(ppm, (400_000, 2_000_000, 0));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::energy::{Energy, Share};
 use crate::hardware::Networks;
 use crate::processors;
 use crate::timeline::TimelineOutcome;
-use crate::{MachineSpec, Observer, StudyError, TimelineSpec, Ways};
+use crate::{MachineSpec, Observer, Scale, StudyError, TimelineSpec, Ways};
 use narrows_collectives::Algorithm;
 use narrows_collectives::rules::Rules;
 use narrows_engine::Digest;
@@ -42,41 +42,6 @@ pub enum Source {
     File(PathBuf),
     /// Made up on the way: nothing is kept.
     Pattern(generate::Pattern, generate::Parameters),
-}
-
-/// A factor for the computing time on some nodes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Scale {
-    /// Of computing time and delays.
-    pub factor: f64,
-    /// The first node.
-    pub first: u32,
-    /// The last one; `u32::MAX`: that of the machine.
-    pub last: u32,
-}
-
-impl std::str::FromStr for Scale {
-    type Err = StudyError;
-
-    /// `0.5`, or `0.5@0-31` for some nodes.
-    fn from_str(text: &str) -> Result<Scale, StudyError> {
-        let (factor, nodes) = text.split_once('@').map_or((text, None), |(factor, nodes)| (factor, Some(nodes)));
-        let factor = match factor.parse::<f64>() {
-            Ok(factor) if factor.is_finite() && (0.0..=1e6).contains(&factor) => factor,
-            _ => return Err(StudyError::expected(format!("\"{factor}\""), "a number from 0 to 1000000")),
-        };
-        let Some(nodes) = nodes else { return Ok(Scale { factor, first: 0, last: u32::MAX }) };
-        let (first, last) = nodes.split_once('-').unwrap_or((nodes, nodes));
-        match (first.parse(), last.parse()) {
-            (Ok(first), Ok(last)) if first <= last => Ok(Scale { factor, first, last }),
-            _ => Err(StudyError::expected(format!("\"{nodes}\""), "a node or a range of nodes, as in 0.5@0-31")),
-        }
-    }
-}
-
-/// The factor on a node: the last one that fits counts.
-fn scale_on(scales: &[Scale], NodeId(node): NodeId) -> f64 {
-    scales.iter().rev().find(|scale| (scale.first..=scale.last).contains(&node)).map_or(1.0, |scale| scale.factor)
 }
 
 /// What carries the messages.
@@ -240,15 +205,14 @@ impl ReplaySpec {
         let start = Instant::now();
         let table = self.collectives.as_deref().unwrap_or("openmpi");
         let rules = narrows_machine::collectives_table(table)?;
-        if let Some(scale) = self.scales.iter().find(|scale| scale.last != u32::MAX) {
-            let Scale { factor, first, last } = scale;
-            return Err(StudyError::Contradiction(format!("--compute-scale {factor}@{first}-{last}: --loggp has no nodes")));
+        if let Some(scale) = self.scales.iter().find(|scale| !scale.is_everywhere()) {
+            return Err(StudyError::Contradiction(format!("--compute-scale {scale}: --loggp has no nodes")));
         }
         let mut graph = Graph::new();
         for source in &self.sources {
             let mut program = source.open(observer)?;
             let mut collectives = ByRules::new(rules.clone(), None);
-            let added = graph.add(&source.name(), &mut program, scale_on(&self.scales, NodeId(0)), &mut collectives);
+            let added = graph.add(&source.name(), &mut program, Scale::on(&self.scales, NodeId(0)), &mut collectives);
             added.map_err(|error| StudyError::Graph { path: source.path(), error: Box::new(error) })?;
         }
         let reading = start.elapsed();
@@ -279,11 +243,7 @@ impl ReplaySpec {
     ) -> Result<ReplayOutcome, StudyError> {
         let start = Instant::now();
         let machine = machine.load(observer)?;
-        let count = machine.node.count;
-        if let Some(Scale { factor, first, last }) = self.scales.iter().find(|scale| scale.last != u32::MAX && scale.last >= count) {
-            let message = format!("--compute-scale {factor}@{first}-{last}: the machine has the nodes 0 to {}", count - 1);
-            return Err(StudyError::Contradiction(message));
-        }
+        Scale::check(&self.scales, machine.node.count)?;
         let table = self.collectives.as_deref().unwrap_or(&machine.collectives.table);
         let rules = machine.collective_rules(self.collectives.as_deref())?;
         if self.processes.is_some() && rules.use_algorithm(Algorithm::Hardware) {
@@ -313,7 +273,7 @@ impl ReplaySpec {
             if let Some(why) = collectives.not_offloaded(program.communicators()) {
                 observer.warning(&format!("{name}: allreduces take messages, not exanet-accelerator: {why}"));
             }
-            let scale = |&id: &ProcessorId| scale_on(&self.scales, id.node) / machine.processor(id).1.speed.factor();
+            let scale = |&id: &ProcessorId| Scale::on(&self.scales, id.node) / machine.processor(id).1.speed.factor();
             let scale = placed.iter().map(scale).collect();
             let costs = placed.iter().map(|&id| Costs::of(&machine.processor(id).1.software, nic)).collect();
             PlacedTrace { name, program, collectives, scale, processes: processes.clone(), costs }
