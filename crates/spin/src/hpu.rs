@@ -22,17 +22,13 @@ pub mod map {
     pub const PROGRAM: u32 = 0x1d00_0000;
 }
 
-/// Registers at [`map::DEVICE`]: the operands of a command, and what starts it. `capi/include/narrows_spin.h` uses them.
+/// Registers at [`map::DEVICE`]: the operands of a command, and what starts it; `include/narrows_spin.h` uses them.
 pub mod device {
-    /// Where in the context: the source of a send or a write, the target of a read.
+    /// The first of five operands: a place in the context (the source of a send or a write, the target of a read); the
+    /// two halves of one in the host's window (of a copy, the source); bytes, or the low half of a direct write's data;
+    /// their high half.
     pub const LOCAL: u32 = 0x00;
-    /// Low half of the place in the host's window; of a DMA within the NIC, the place in L2.
-    pub const REMOTE_LOW: u32 = 0x04;
-    /// High half.
-    pub const REMOTE_HIGH: u32 = 0x08;
-    /// Bytes; of a direct write the low half of its eight bytes.
-    pub const BYTES: u32 = 0x0c;
-    /// High half of the eight bytes of a direct write.
+    /// The last of them.
     pub const DATA_HIGH: u32 = 0x10;
     /// Starts the command of this number ([`crate::CommandKind`]).
     pub const START: u32 = 0x20;

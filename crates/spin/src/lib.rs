@@ -3,7 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | `machine` | [`Machine`]: queues, clusters, commands; [`Out`], what it asks of its surroundings |
-//! | `hpu` | [`hpu`]: RV32IMAC with the cycles of RI5CY, in the memory of one context |
+//! | `hpu` | RV32IMAC with the cycles of RI5CY, in the memory of one context; [`Fault`] |
 //! | `decode` | instructions, decoded once |
 //! | `program` | [`Program`]: handlers from an ELF file |
 //! | `config` | [`SpinConfig`]: sizes, limits and rates, with presets |
@@ -15,7 +15,7 @@
 //! use narrows_units::Bytes;
 //!
 //! let config = SpinConfig::preset("pspin-asic").expect("a preset");
-//! let handlers = Handlers::Cost(Cost { fixed: 9, per_byte: 0, per_word: 0, action: Action::Drop });
+//! let handlers = Handlers::Cost(Cost { fixed: 9, per_byte: 0, per_word: 0, header: 0, action: Action::Drop });
 //! let alone = Load { packets: 1, ..Load::new(Bytes(64)) }.run(&config, &handlers)?;
 //! // To the request 5, then 27 to its feedback.
 //! assert_eq!(alone.latency_ns(), 5.0 + 27.0);
@@ -27,13 +27,14 @@
 
 mod config;
 mod decode;
-pub mod hpu;
+mod hpu;
 mod load;
 mod machine;
 mod program;
 mod ring;
 
 pub use config::SpinConfig;
+pub use hpu::Fault;
 pub use load::{Load, Outcome};
 pub use machine::{Action, Command, CommandKind, Context, Cost, Failure, Handler, Handlers, Machine, Out, Packet, Ran, Refused, SpinError};
 pub use program::{NAMES, Program, ProgramError, TEXT_MAX};

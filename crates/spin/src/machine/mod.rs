@@ -73,13 +73,39 @@ pub struct Cost {
     pub per_byte: u64,
     /// Thousandths of a cycle for each whole word of four bytes.
     pub per_word: u64,
+    /// Bytes at the beginning that cost nothing more.
+    pub header: u32,
     /// What becomes of the packet.
     pub action: Action,
 }
 
+impl Action {
+    /// All of them, with their names in commands.
+    pub const NAMES: [(&str, Action); 5] = [
+        ("pass", Action::Pass),
+        ("drop", Action::Drop),
+        ("send-back", Action::SendBack),
+        ("fold", Action::Fold),
+        ("copy-to-host", Action::CopyToHost),
+    ];
+}
+
 impl Cost {
+    /// Functions that were fitted to programs of `handlers/`, by their names. They take as many cycles.
+    #[rustfmt::skip]
+    pub const FITTED: [(&str, Cost); 7] = [
+        ("empty", Cost { fixed: 9, per_byte: 0, per_word: 0, header: 0, action: Action::Drop }),
+        ("copy_to_host", Cost { fixed: 20, per_byte: 0, per_word: 0, header: 0, action: Action::CopyToHost }),
+        ("ping_pong", Cost { fixed: 25, per_byte: 0, per_word: 0, header: 0, action: Action::SendBack }),
+        ("filtering", Cost { fixed: 102, per_byte: 0, per_word: 0, header: 0, action: Action::Pass }),
+        ("aggregate", Cost { fixed: 20, per_byte: 0, per_word: 6000, header: 28, action: Action::Fold }),
+        ("reduce", Cost { fixed: 17, per_byte: 0, per_word: 8000, header: 28, action: Action::Fold }),
+        ("histogram", Cost { fixed: 20, per_byte: 0, per_word: 10000, header: 28, action: Action::Fold }),
+    ];
+
     /// Cycles for a packet.
     pub fn cycles(&self, bytes: u32) -> u64 {
+        let bytes = bytes.saturating_sub(self.header);
         let (bytes, words) = (u64::from(bytes), u64::from(bytes / 4));
         self.fixed.saturating_add(self.per_byte.saturating_mul(bytes).saturating_add(self.per_word.saturating_mul(words)) / 1000)
     }
@@ -415,8 +441,8 @@ impl Machine {
         self.events.is_empty() && self.packets.is_empty() && self.parked.is_none()
     }
 
-    /// The header of a packet arrives; all before that time has happened ([`Machine::advance`]). Without bytes, handlers
-    /// read zeros.
+    /// The header of a packet arrives; all before that time has happened ([`Machine::advance`]). Without bytes,
+    /// handlers read zeros.
     ///
     /// # Errors
     /// The machine has no room, or never has.

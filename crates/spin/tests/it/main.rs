@@ -1,6 +1,7 @@
 //! The machine with handlers compiled by the toolchain of the host, and with those that are functions.
 
 mod handlers;
+mod machine;
 
 use narrows_spin::{Handlers, Program};
 use std::path::Path;
