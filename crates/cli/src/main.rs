@@ -19,6 +19,7 @@ mod reproduce;
 mod resources;
 mod run;
 mod shell;
+mod spin;
 mod timeline;
 mod topology;
 mod trace;
@@ -60,6 +61,8 @@ enum Command {
     Traffic(traffic::TrafficArgs),
     /// Send frames through a physical layer to the bit: losses, latency, overhead
     Phy(phy::PhyArgs),
+    /// Run handlers on a NIC that computes: throughput, cycles, latency
+    Spin(spin::SpinArgs),
     /// Simulate published figures and compare
     Reproduce(reproduce::ReproduceArgs),
     /// Look at machine files
@@ -127,6 +130,7 @@ fn command() -> ExitCode {
         Command::Replay(args) => replay::run(args),
         Command::Traffic(args) => traffic::run(args),
         Command::Phy(args) => phy::run(args),
+        Command::Spin(args) => spin::run(args),
         Command::Reproduce(args) => reproduce::run(args),
         Command::Machine(command) => machine::run(command),
         Command::Topology(command) => topology::run(command),

@@ -7,6 +7,7 @@
 //! * [`Outcome`] — a summary and the tables of a study; nothing is printed or written unless it is asked for.
 //! * [`Observer`] — who shows how far a study is, hears its warnings, and may end it.
 //! * [`PhySpec`] — frames over a link to the bit, with a [`PhyOutcome`].
+//! * [`SpinSpec`] — packets through the handlers of a NIC that computes, with a [`SpinOutcome`].
 //! * [`IpSpec`] — pings and streams of IP over a machine's network, with an [`IpOutcome`].
 //! * [`TimelineSpec`] — calls and messages of a run or a replay, for Perfetto.
 //! * [`Energy`] — what a run or a replay takes, where the machine file says what its parts take.
@@ -44,6 +45,7 @@ pub mod phy;
 mod processors;
 pub mod replay;
 mod scale;
+pub mod spin;
 pub mod timeline;
 pub mod traffic;
 mod ways;
@@ -57,6 +59,7 @@ pub use live::{RunOutcome, RunSpec};
 pub use phy::{PhyOutcome, PhySpec};
 pub use replay::{ReplayOutcome, ReplaySpec};
 pub use scale::{ComputeScale, Scale};
+pub use spin::{SpinOutcome, SpinSpec};
 pub use timeline::TimelineSpec;
 pub use traffic::{Messages, TrafficOutcome, TrafficSpec};
 pub use ways::Ways;

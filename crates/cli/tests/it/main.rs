@@ -12,6 +12,7 @@ mod replay;
 mod reproduce;
 mod resources;
 mod shell;
+mod spin;
 mod topology;
 mod trace;
 mod traffic;
