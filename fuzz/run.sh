@@ -10,9 +10,9 @@ cd "$(dirname "$0")"
 times="${1:-1}"
 shift || true
 targets=("$@")
-((${#targets[@]})) || targets=(records commands machine program phy chakra)
+((${#targets[@]})) || targets=(records commands machine program phy chakra spin)
 # Some ten seconds each.
-declare -A runs=([records]=1000000 [commands]=500000 [machine]=10000 [program]=1000000 [phy]=20000 [chakra]=100000)
+declare -A runs=([records]=1000000 [commands]=500000 [machine]=10000 [program]=1000000 [phy]=20000 [chakra]=100000 [spin]=10000)
 
 # Coverage as libFuzzer reads it: counters and a table per edge, and the operands of comparisons.
 llvm=(level=4 inline-8bit-counters pc-table trace-compares)

@@ -1,4 +1,5 @@
 //! The machine with handlers compiled by the toolchain of the host, and with those that are functions.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod handlers;
 mod machine;
