@@ -13,7 +13,7 @@ use narrows_units::{ByteRate, Bytes};
 #[command(after_help = "\
 Examples:
   narrows spin --handler reduce --bytes 64,512,2048 --hpus 8
-  narrows spin --handler handlers.elf --preset fpspin --bytes 1024 --json
+  narrows spin --handler copy_to_host --preset fpspin --bytes 1024 --json
   narrows spin --cost 60,0,5,fold,28
 
 Packets go through PsPIN's queues, clusters and HPUs, cycle by cycle. Names of handlers are functions that were fitted

@@ -46,12 +46,14 @@ pub(super) struct Queues {
     eligible: Vec<u64>,
     /// Who is asked first.
     turn: usize,
+    /// When the last request that was taken is in its queue.
+    queued: u64,
 }
 
 impl Queues {
     pub(super) fn new(config: &SpinConfig) -> Queues {
         let count = config.queues as usize;
-        Queues { queues: vec![FREE; count], cells: config.cells, eligible: vec![0; count.div_ceil(64)], turn: 0 }
+        Queues { queues: vec![FREE; count], cells: config.cells, eligible: vec![0; count.div_ceil(64)], turn: 0, queued: 0 }
     }
 
     fn set(&mut self, queue: usize, eligible: bool) {
@@ -99,7 +101,9 @@ impl Machine {
             queue.cells += 1;
             queue.ended = packet.last;
             self.requests.pop_front();
-            self.schedule(self.now + stage::QUEUE, Event::Queued(index));
+            // One in a cycle, so that packets of a message keep their order.
+            self.queues.queued = (self.now + stage::QUEUE).max(self.queues.queued + 1);
+            self.schedule(self.queues.queued, Event::Queued(index));
         }
         self.tell_ready(out);
     }

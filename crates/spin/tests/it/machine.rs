@@ -170,7 +170,7 @@ fn contexts_that_ask_for_too_much_hear_what_is_left() {
 static THREE: LazyLock<Program> = LazyLock::new(|| compile("../tests/it/three", &[]));
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn all_packets_are_freed_and_handlers_run_in_order(
