@@ -239,6 +239,23 @@ proptest! {
     }
 
     #[test]
+    fn broken_elf_files_are_refused_or_end(changes in prop::collection::vec((0usize..964, any::<u8>()), 1..8)) {
+        let mut file = include_bytes!("../../../../fuzz/corpus/spin/three.elf").to_vec();
+        for (place, byte) in changes {
+            file[place] = byte;
+        }
+        if let Ok(program) = Program::from_elf(&file) {
+            let mut machine = machine(SpinConfig { budget: 20_000, ..asic() }, Handlers::Program(program));
+            let mut seen = Seen::default();
+            for last in [false, true] {
+                machine.offer(SimTime::ZERO, packet(0, 256, last), None).unwrap();
+            }
+            drain(&mut machine, &mut seen);
+            prop_assert_eq!(seen.freed.len(), 2);
+        }
+    }
+
+    #[test]
     fn random_code_ends(text in prop::collection::vec(any::<u16>(), 1..200), bytes in 1u32..2048) {
         let text: Vec<u8> = text.into_iter().flat_map(u16::to_le_bytes).collect();
         let mut machine = machine(SpinConfig { budget: 20_000, ..asic() }, Handlers::Program(Program::from_text(&text)));
