@@ -10,7 +10,7 @@ fuzz_target!(|bytes: &[u8]| {
     let small = SpinConfig { clusters: 2, l2_packets: Bytes(64 << 10), ..config };
     let load = Load { packets: 4, messages: 2, ..Load::new(Bytes(256)) };
     for program in [Program::from_elf(bytes).ok(), Some(Program::from_text(bytes))].into_iter().flatten() {
-        let outcome = load.run(&small, &Handlers::Program(program)).expect("there is room");
+        let outcome = load.run(&small, &Handlers::Program(program), || true).expect("there is room");
         assert_eq!(outcome.packets.len(), 4, "all packets are freed");
     }
 });

@@ -30,7 +30,7 @@ pub struct SpinArgs {
     #[arg(long, value_name = "A,B,C,ACTION", conflicts_with = "handler")]
     cost: Option<String>,
     /// Lengths of packets
-    #[arg(long, value_delimiter = ',', default_value = "64,128,256,512,1024", value_name = "BYTES,...")]
+    #[arg(long, value_delimiter = ',', default_value = "64,128,256,512,1024", value_name = "BYTES,...", value_parser = clap::value_parser!(u64).range(1..))]
     bytes: Vec<u64>,
     /// How many HPUs, in one cluster or in full ones
     #[arg(long, value_name = "N")]

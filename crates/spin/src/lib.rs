@@ -16,7 +16,7 @@
 //!
 //! let config = SpinConfig::preset("pspin-asic").expect("a preset");
 //! let handlers = Handlers::Cost(Cost { fixed: 9, per_byte: 0, per_word: 0, header: 0, action: Action::Drop });
-//! let alone = Load { packets: 1, ..Load::new(Bytes(64)) }.run(&config, &handlers)?;
+//! let alone = Load { packets: 1, ..Load::new(Bytes(64)) }.run(&config, &handlers, || true)?;
 //! // To the request 5, then 27 to its feedback.
 //! assert_eq!(alone.latency_ns(), 5.0 + 27.0);
 //! # Ok::<(), narrows_spin::SpinError>(())

@@ -55,11 +55,12 @@ impl Load {
         Load { packet, packets: 4096, messages: 16, rate: None, bus: SimTime::ZERO, window: sizes.0, scratchpad: sizes.1, seed: 1 }
     }
 
-    /// Sends it through a machine.
+    /// Sends it through a machine, for as long as `goes_on` says so.
     ///
     /// # Errors
-    /// The machine cannot be, or has no room for the context.
-    pub fn run(&self, config: &SpinConfig, handlers: &Handlers) -> Result<Outcome, SpinError> {
+    /// The machine cannot be, or has no room for the context; a function takes too long; it was interrupted.
+    pub fn run(&self, config: &SpinConfig, handlers: &Handlers, goes_on: impl Fn() -> bool) -> Result<Outcome, SpinError> {
+        let interrupted = || if goes_on() { Ok(()) } else { Err(SpinError::Interrupted) };
         let mut machine = Machine::new(config.clone())?;
         if self.packet > config.packet {
             return Err(SpinError::Packet { packet: self.packet, what: "the longest packet", size: config.packet });
@@ -80,6 +81,7 @@ impl Load {
             let (message, offset) = (number % messages, number / messages * self.packet.0);
             let mut packet = Packet { message, context, offset, bytes: self.packet.0 as u32, last, tag: at.0 };
             loop {
+                interrupted()?;
                 machine.advance(at, &mut out);
                 packet.tag = at.0;
                 if machine.offer(at, packet, Some(&contents)) != Err(Refused::Full) {
@@ -88,6 +90,7 @@ impl Load {
                 out.ready = None;
                 while out.ready.is_none() {
                     let Some(next) = machine.next_time() else { break };
+                    interrupted()?;
                     machine.advance(next, &mut out);
                 }
                 at = out.ready.unwrap_or(at).max(at);
@@ -95,6 +98,7 @@ impl Load {
             at += gap;
         }
         while let Some(next) = machine.next_time() {
+            interrupted()?;
             machine.advance(next, &mut out);
         }
         out.outcome.instructions = machine.instructions();

@@ -3,7 +3,7 @@
 use crate::{Observer, StudyError};
 use narrows_output::Meter;
 use narrows_results::{Column, Table};
-use narrows_spin::{Action, Cost, Failure, Handlers, Load, Outcome, Program, SpinConfig};
+use narrows_spin::{Action, Cost, Failure, Handlers, Load, Outcome, Program, SpinConfig, SpinError};
 use narrows_units::{ByteRate, Bytes};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -112,13 +112,16 @@ impl SpinSpec {
         let part = observer.part(String::from("packets through handlers"), &meter, Box::new(String::new));
         let mut points = Vec::new();
         for &bytes in &self.bytes {
-            if !observer.goes_on() {
-                return Err(StudyError::Interrupted);
-            }
             let load = Load { rate: self.rate, ..Load::new(bytes) };
-            let run = |load: Load| load.run(&config, &self.handlers).map_err(|error| StudyError::contradiction(error.to_string()));
-            // The first packet brings the program; the second one is alone and warm.
-            let alone = run(Load { packets: 2, messages: 1, rate: Some(ByteRate(1_000_000)), ..load.clone() })?;
+            let run = |load: Load| {
+                load.run(&config, &self.handlers, || observer.goes_on()).map_err(|error| match error {
+                    SpinError::Interrupted => StudyError::Interrupted,
+                    error => StudyError::contradiction(error.to_string()),
+                })
+            };
+            // The first packet brings the program; the second one is alone and warm: a byte in a second leaves time for any
+            // handler's budget.
+            let alone = run(Load { packets: 2, messages: 1, rate: Some(ByteRate(1)), ..load.clone() })?;
             let all = run(load)?;
             let Outcome { passed, failures, failure, .. } = all;
             let latency_ns = alone.packets.last().map_or(0.0, |(arrived, freed)| freed.saturating_sub(*arrived).as_ns_f64());

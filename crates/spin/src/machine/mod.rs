@@ -165,6 +165,19 @@ pub enum SpinError {
         /// Its size.
         size: Bytes,
     },
+    /// A function takes longer than a handler may.
+    #[error("the function takes {cycles} cycles for a packet of {packet}, and a handler may run for {budget}")]
+    Budget {
+        /// For the longest packet.
+        cycles: u64,
+        /// Its length.
+        packet: Bytes,
+        /// What a handler may take.
+        budget: u32,
+    },
+    /// Whoever watches has had enough.
+    #[error("interrupted")]
+    Interrupted,
 }
 
 /// Why a packet is not taken.
@@ -395,9 +408,16 @@ impl Machine {
     /// Adds a context: its number.
     ///
     /// # Errors
-    /// It asks for more memory than there is.
+    /// It asks for more memory than there is, or is a function that takes longer than a handler may.
     pub fn add_context(&mut self, context: Context) -> Result<u32, SpinError> {
         let Context { handlers, memory, scratchpad, window } = context;
+        if let Handlers::Cost(cost) = &handlers {
+            let (packet, budget) = (self.config.packet, self.config.budget);
+            let cycles = cost.cycles(packet.0 as u32);
+            if cycles > budget.into() {
+                return Err(SpinError::Budget { cycles, packet, budget });
+            }
+        }
         let data = if let Handlers::Program(program) = &handlers { program.data.as_slice() } else { &[] };
         let memory = memory.max(Bytes(data.len() as u64));
         let (l2, l1) = self.contexts.iter().fold((0, 0), |(l2, l1), other| (l2 + other.memory.len(), l1 + other.scratchpads.len()));

@@ -1,7 +1,7 @@
 //! Handlers as programs, beside PsPIN's hardware description run cycle by cycle with its makers' handlers.
 
 use super::{compile, program};
-use narrows_spin::{CommandKind, Cost, Handlers, Load, Outcome, Program, SpinConfig};
+use narrows_spin::{CommandKind, Cost, Handlers, Load, Outcome, Program, SpinConfig, SpinError};
 use narrows_units::{ByteRate, Bytes, SimTime};
 
 fn asic(clusters: u32, hpus: u32) -> SpinConfig {
@@ -9,7 +9,7 @@ fn asic(clusters: u32, hpus: u32) -> SpinConfig {
 }
 
 fn run(load: &Load, config: &SpinConfig, handlers: &Handlers) -> Outcome {
-    let outcome = load.run(config, handlers).unwrap();
+    let outcome = load.run(config, handlers, || true).unwrap();
     assert_eq!(outcome.failure, None);
     assert_eq!(outcome.packets.len() as u64, load.packets);
     outcome
@@ -143,6 +143,20 @@ fn what_handlers_compute_arrives() {
     assert_eq!(reads.commands[CommandKind::Send as usize], 8);
     let filter = run(&Load { packets: 8, ..Load::new(Bytes(64)) }, &asic(4, 8), &program("filtering"));
     assert_eq!(filter.passed, 0, "contents are random: no flow was seen before");
+}
+
+#[test]
+fn a_load_can_be_interrupted_and_a_function_keeps_to_the_budget() {
+    let cost = |fixed| Handlers::Cost(Cost { fixed, ..Cost::FITTED[0].1 });
+    let asked = std::cell::Cell::new(0);
+    let a_while = || asked.replace(asked.get() + 1) < 100;
+    let load = Load::new(Bytes(64));
+    assert_eq!(load.run(&asic(1, 1), &cost(9), a_while), Err(SpinError::Interrupted));
+    assert_eq!(asked.get(), 101, "it stopped at once");
+    let config = SpinConfig { budget: 1000, ..asic(1, 1) };
+    assert!(load.run(&config, &cost(1000), || true).is_ok());
+    let refused = load.run(&config, &cost(1001), || true);
+    assert_eq!(refused, Err(SpinError::Budget { cycles: 1001, packet: Bytes(2048), budget: 1000 }));
 }
 
 #[test]
