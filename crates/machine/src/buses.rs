@@ -1,6 +1,7 @@
 //! The ways between the processors of a node: a tree of buses, whose root is the host's processor.
 
-use crate::model::{Auxiliary, Bus, HOST, Link, Machine};
+use crate::model::{Link, Machine};
+use crate::node::{Auxiliary, Bus, HOST};
 use narrows_fabric::{IntraNodeConfig, NodeRoutes};
 use narrows_keys::Problem;
 use narrows_units::ProcessorId;

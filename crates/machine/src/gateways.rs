@@ -1,7 +1,8 @@
 //! Modules, and the gateways between them.
 
 use crate::fault::FaultText;
-use crate::model::{Gateways, Machine, MessageProtocol, Node};
+use crate::model::{Gateways, Machine, MessageProtocol};
+use crate::node::Node;
 use crate::{FaultError, NodeId};
 use narrows_message::{Bridging, GatewayPlace, Module};
 use narrows_portals::ProcessId;

@@ -1,6 +1,6 @@
 //! `[ip]`: an Ethernet device for each node, as software above its NIC (docs/ip.md).
 
-use crate::model::NODES_MAX;
+use crate::node::NODES_MAX;
 use narrows_keys::{choice, keys};
 use narrows_units::{ByteRate, Bytes, SimTime};
 

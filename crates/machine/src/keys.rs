@@ -1,7 +1,8 @@
 //! Every key of a machine file: each configuration lists its own ([`narrows_keys`]), this puts them together. Reading,
 //! writing, diagnostics and the reference in `docs/machine-files.md` all come from the one table.
 
-use crate::model::{Auxiliary, Bus, Fabric, Failed, Group, Link, Links, Machine, Network, Nic, Node, Switch};
+use crate::model::{Fabric, Failed, Link, Links, Machine, Network, Nic, Switch};
+use crate::node::{Auxiliary, Bus, Group, Node};
 use crate::wiring::{self, Topology};
 use narrows_keys::{Field, Key, Keys};
 use std::borrow::Cow;

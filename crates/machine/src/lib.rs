@@ -8,6 +8,7 @@
 //! | `source` | TOML to values with places; the file, `--set` and `--nodes` as layers |
 //! | `resolve` | layers to one [`Machine`], checked as a whole |
 //! | `model` | [`Machine`] and its parts |
+//! | `node` | of these, nodes, processors and buses |
 //! | `wiring` | the rules of `[topology]`: names, keys, room, graphs |
 //! | `write` | [`Machine::to_toml`], [`Machine::to_json`] |
 //! | `presets` | the machines inside the binary (`machines/*.toml`) |
@@ -45,6 +46,7 @@ mod host;
 mod ip;
 mod keys;
 mod model;
+mod node;
 mod placement;
 mod presets;
 pub mod reference;
@@ -58,12 +60,13 @@ pub use fault::FaultError;
 pub use host::{HostPattern, HostPatternError};
 pub use ip::{Gateway, Ip, Receiver, Tunnel};
 pub use model::{
-    Arrangement, Auxiliary, Bus, Distribution, Exanet, Fabric, Failed, GatewayChoice, Gateways, GlobalLink, Group, HOST, Link, Links,
-    Machine, Message, MessageProtocol, Mpc, Network, NetworkKind, NetworkPower, Nic, NicKind, Node, Phy, Plane, Processor, ProcessorPower,
-    Pscom, RailChoice, Rendezvous, RoutingKind, Software, Speed, Switch, SwitchOr, System,
+    Arrangement, Distribution, Exanet, Fabric, Failed, GatewayChoice, Gateways, GlobalLink, Link, Links, Machine, Message, MessageProtocol,
+    Mpc, Network, NetworkKind, NetworkPower, Nic, NicKind, Phy, Plane, Pscom, RailChoice, Rendezvous, RoutingKind, Switch, SwitchOr,
+    System,
 };
 pub use narrows_keys::Diagnostic;
 pub use narrows_units::{NodeId, ProcessorId};
+pub use node::{Auxiliary, Bus, Group, HOST, Node, Processor, ProcessorPower, Software, Speed};
 pub use placement::{Placement, PlacementError, fill, placement};
 pub use presets::{PRESETS, Preset, preset};
 pub use wiring::{Topology, TopologyKind};

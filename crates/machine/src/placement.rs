@@ -1,6 +1,7 @@
 //! Which rank runs on which processor of which node.
 
-use crate::model::{HOST, Machine, Node, Processor};
+use crate::model::Machine;
+use crate::node::{HOST, Node, Processor};
 use narrows_engine::random;
 use narrows_units::{NodeId, ProcessorId};
 use std::collections::BTreeMap;

@@ -4,7 +4,8 @@ mod check;
 
 use crate::Overrides;
 use crate::keys::{self, Draft, table};
-use crate::model::{Fabric, HOST, Machine, NODES_MAX};
+use crate::model::{Fabric, Machine};
+use crate::node::{HOST, NODES_MAX};
 use crate::presets::{PRESETS, preset};
 use crate::source::{Layer, Layers, Leaf};
 use crate::wiring::TopologyKind;
