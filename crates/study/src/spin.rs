@@ -119,8 +119,8 @@ impl SpinSpec {
                     error => StudyError::contradiction(error.to_string()),
                 })
             };
-            // The first packet brings the program; the second one is alone and warm: a byte in a second leaves time for any
-            // handler's budget.
+            // The first packet brings the program; the second one is alone and warm: a byte in a second leaves time for
+            // the budget of any handler.
             let alone = run(Load { packets: 2, messages: 1, rate: Some(ByteRate(1)), ..load.clone() })?;
             let all = run(load)?;
             let Outcome { passed, failures, failure, .. } = all;
