@@ -69,9 +69,10 @@ pub extern "C" fn narrows_active() -> c_int {
 }
 
 /// Simulated picoseconds since MPI_Init returned. `yields`: the thread lets others run, and may be waiting for them.
+/// `place`: where in the program it looks, 0: not known.
 #[unsafe(no_mangle)]
-pub extern "C" fn narrows_clock(yields: c_int) -> u64 {
-    catch_unwind(|| hooks::clock(yields != 0)).unwrap_or(0)
+pub extern "C" fn narrows_clock(yields: c_int, place: u64) -> u64 {
+    catch_unwind(|| hooks::clock(yields != 0, place)).unwrap_or(0)
 }
 
 /// A thread of the program begins; the clock of the one that made it was `ps`. With `idle` not 0 it does nothing yet.

@@ -1,7 +1,7 @@
 //! Reading clocks.
 
 use crate::symbols::real;
-use crate::{portals, state};
+use crate::{place, portals, state};
 use libc::{c_int, clock_t, clockid_t, rusage, time_t, timespec, timeval, timezone, tms};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -69,15 +69,15 @@ pub fn program_view() -> View {
 
 /// Virtual time since the process began, in ps; `None` in real time.
 fn elapsed() -> Option<u64> {
-    elapsed_in(view())
+    elapsed_in(view(), 0)
 }
 
-/// As [`elapsed`] in a known view.
-pub fn elapsed_in(view: View) -> Option<u64> {
+/// As [`elapsed`] in a known view, for a call that returns to the address `caller`, 0: anywhere.
+pub fn elapsed_in(view: View, caller: usize) -> Option<u64> {
     let now = match view {
         View::Real => return None,
         View::Before => BEFORE_PS.fetch_add(READ_BEFORE_INIT_PS, Relaxed) + READ_BEFORE_INIT_PS,
-        View::Simulated => BEFORE_PS.load(Relaxed) + portals::clock(),
+        View::Simulated => BEFORE_PS.load(Relaxed) + portals::clock(if caller == 0 { 0 } else { place::of(caller) }),
         View::After => LAST_PS.fetch_add(READ_AFTER_FINALIZE_PS, Relaxed) + READ_AFTER_FINALIZE_PS,
         View::Left => LAST_PS.load(Relaxed) + (real_monotonic() - LEFT_REAL_PS.load(Relaxed)),
     };
@@ -145,9 +145,26 @@ mod next {
 }
 use next::clock_gettime as real_clock_gettime;
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn clock_gettime(clock: clockid_t, now: *mut timespec) -> c_int {
-    match elapsed() {
+/// A clock with two arguments: `$from` is told the address of its caller too.
+macro_rules! with_caller {
+    ($($name:ident($a:ty, $b:ty) $from:ident;)*) => {
+        $(
+            #[unsafe(naked)]
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name(a: $a, b: $b) -> c_int {
+                core::arch::naked_asm!("mov rdx, [rsp]", "jmp {from}", from = sym $from)
+            }
+        )*
+    };
+}
+
+with_caller! {
+    clock_gettime(clockid_t, *mut timespec) clock_gettime_from;
+    gettimeofday(*mut timeval, *mut timezone) gettimeofday_from;
+}
+
+unsafe extern "C" fn clock_gettime_from(clock: clockid_t, now: *mut timespec, caller: usize) -> c_int {
+    match elapsed_in(view(), caller) {
         // SAFETY: the caller passes a valid record, as the manual page asks.
         Some(elapsed) if !now.is_null() => unsafe {
             now.write(on_clock(clock, elapsed));
@@ -158,9 +175,8 @@ unsafe extern "C" fn clock_gettime(clock: clockid_t, now: *mut timespec) -> c_in
     }
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn gettimeofday(now: *mut timeval, zone: *mut timezone) -> c_int {
-    match elapsed() {
+unsafe extern "C" fn gettimeofday_from(now: *mut timeval, zone: *mut timezone, caller: usize) -> c_int {
+    match elapsed_in(view(), caller) {
         // SAFETY: as above; both may be null.
         Some(elapsed) => unsafe {
             if !now.is_null() {
@@ -254,6 +270,6 @@ unsafe extern "C" fn timespec_get(now: *mut timespec, base: c_int) -> c_int {
 }
 
 /// MPI_Wtime: always the program's time, also from a callback inside an MPI call. `None` outside a run.
-pub fn mpi_wtime() -> Option<f64> {
-    elapsed_in(program_view()).map(|elapsed| elapsed as f64 / PS_PER_S as f64)
+pub fn mpi_wtime(caller: usize) -> Option<f64> {
+    elapsed_in(program_view(), caller).map(|elapsed| elapsed as f64 / PS_PER_S as f64)
 }

@@ -10,7 +10,7 @@ unsafe extern "C" {
     fn narrows_mpi_enter(id: c_uint, peer: c_long, tag: c_long, place: u64) -> c_int;
     fn narrows_mpi_door() -> c_int;
     fn narrows_mpi_leave(id: c_uint, failed: c_int) -> c_int;
-    fn narrows_clock(yields: c_int) -> u64;
+    fn narrows_clock(yields: c_int, place: u64) -> u64;
     fn narrows_calibrate(begin: c_int);
     fn narrows_thread_makes(yes: c_int) -> u64;
     fn narrows_thread_exists();
@@ -170,20 +170,21 @@ pub fn leave(id: u32, failed: bool) {
     }
 }
 
-/// The thread's clock in ps since MPI_Init returned. Reading costs a little virtual time.
-pub fn clock() -> u64 {
+/// The thread's clock in ps since MPI_Init returned, read from a place in the program (0: not known). Reading costs a
+/// little virtual time.
+pub fn clock(place: u64) -> u64 {
     static CALIBRATED: Once = Once::new();
     CALIBRATED.call_once(|| {
         // SAFETY: a plain number. Marks of libportals.so that have nothing but the way from here to there and back
         // between them.
         state::guarded(|| unsafe { narrows_calibrate(1) });
         for _ in 0..CALIBRATION {
-            look(false);
+            look(false, 0);
         }
         // SAFETY: a plain number.
         state::guarded(|| unsafe { narrows_calibrate(0) });
     });
-    look(false)
+    look(false, place)
 }
 
 /// Looks to find out what one costs: our own choice; the least counts.
@@ -191,12 +192,12 @@ const CALIBRATION: u32 = 200;
 
 /// As [`clock`], by a thread that lets others run and may be waiting for them.
 pub fn yields() {
-    look(true);
+    look(true, 0);
 }
 
-fn look(yields: bool) -> u64 {
-    // SAFETY: a plain number.
-    state::guarded(|| unsafe { narrows_clock(c_int::from(yields)) })
+fn look(yields: bool, place: u64) -> u64 {
+    // SAFETY: plain numbers.
+    state::guarded(|| unsafe { narrows_clock(c_int::from(yields), place) })
 }
 
 /// The calling thread makes another one: the clock of both. False: it could not be made.

@@ -124,7 +124,7 @@ unsafe extern "C" fn clock_nanosleep(clock: clockid_t, flags: c_int, wanted: *co
         if flags & libc::TIMER_ABSTIME == 0 {
             return rest_for(ns, || next::clock_nanosleep(clock, flags, wanted, left));
         }
-        let Some(elapsed) = clock::elapsed_in(clock::view()) else { return next::clock_nanosleep(clock, flags, wanted, left) };
+        let Some(elapsed) = clock::elapsed_in(clock::view(), 0) else { return next::clock_nanosleep(clock, flags, wanted, left) };
         let now = length(&clock::on_clock(clock, elapsed)).unwrap_or(0);
         let ns = ns.saturating_sub(now);
         let relative = timespec_of(ns);
@@ -239,7 +239,7 @@ fn until(
     let wanted = unsafe { deadline.as_ref() };
     let Some(wanted) = wanted else { return wait(deadline) };
     let view = clock::view();
-    let (Some(elapsed), Some(end)) = (clock::elapsed_in(view), length(wanted)) else { return wait(deadline) };
+    let (Some(elapsed), Some(end)) = (clock::elapsed_in(view, 0), length(wanted)) else { return wait(deadline) };
     let clock = clock.unwrap_or_else(|| clock::clock_of(wanted));
     let left = end.saturating_sub(length(&clock::on_clock(clock, elapsed)).unwrap_or(0));
     if view == View::Simulated && left == 0 && meet::threads() {

@@ -277,8 +277,9 @@ const LONGEST_LOOK_PS: u64 = 1_000_000;
 const LATEST_PS: u64 = 10 * LONGEST_LOOK_PS;
 
 /// The simulated clock of the calling thread since the return of MPI_Init, ps; the reading itself costs a little.
-/// `yields`: the thread lets others run, and may be waiting for them.
-pub fn clock(yields: bool) -> u64 {
+/// `yields`: the thread lets others run, and may be waiting for them. `place`: the same for looks from one place in the
+/// program, in every run; 0: it is not known.
+pub fn clock(yields: bool, place: u64) -> u64 {
     let Some((_, header)) = attach::shared().filter(|_| active()) else { return LAST_CLOCK.load(Ordering::Relaxed) };
     let thread = threads::current().unwrap_or_else(|| threads::begin(EPOCH_PS + LAST_CLOCK.load(Ordering::Relaxed), false, u32::MAX));
     if thread.waits() {
@@ -294,7 +295,7 @@ pub fn clock(yields: bool) -> u64 {
     // A program that waits for the clock would look at it millions of times. Where computing costs nothing, its looks
     // may cost more.
     let long = |waited: u64| if processor.compute_ppm == 0 { (waited / 1024).min(LONGEST_LOOK_PS) } else { 0 };
-    let (mut now, idle) = threads::look(thread, processor.clock_read_ps, long);
+    let (mut now, idle) = threads::look(thread, place, processor.clock_read_ps, long);
     if threads::many() {
         threads::pace(now);
         if yields {

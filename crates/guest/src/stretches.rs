@@ -1,13 +1,17 @@
 //! `--compute sampled`: what a rank computes between the same two calls takes its running median.
 //!
 //! A *stretch* is what the program computes from the return of a call to the next call; a look at the clock and a sleep
-//! are calls, too. Stretches are alike if both calls are: function, place in the program, partner, tag and count, and
-//! of the looks behind an MPI call the first with the first. What a stretch took before, on this rank, is kept for the
-//! last [`KEPT`] of its like.
+//! are calls, too. Stretches are alike if both calls are: function, place in the program, partner, tag and count. What
+//! a stretch took before, on this rank, is kept for the
+//! last [`KEPT`] of its like. Looks are told apart by their place in the program, and those behind one MPI call by
+//! their order, too, up to [`LOOKS`].
 //!
 //! A stretch takes the median of those and of itself, once there are [`LEAST`], if they are alike in time, too (see
 //! [`judge`]), and it is not much more than that. Otherwise it takes what was measured: the first of its kind,
 //! work that varies, and a step that does more than the others. Programs with threads are measured.
+//!
+//! The rank may have lost its core in a call that blocks, and finds its caches cold behind it. Behind other calls and
+//! looks it has not, so a short stretch that is far from the median there is other work if there was one like it.
 //!
 //! `--compute pooled`: the median of a rank gives way to the median of what the ranks have for the same stretch, if it
 //! is not far from it ([`OWN_PERCENT`]). The same for ranks with other neighbours: behind the same collective, and of
@@ -19,13 +23,16 @@
 use crate::threads::counted_in;
 use crate::{attach, shared};
 use narrows_channel::stretches::{KEPT, Pool, Stretch, Tables, VARIABLE, known, place};
+use narrows_mpicalls::Class;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
 
 /// So many make a median.
 const LEAST: usize = 3;
-/// Looks at the clock behind an MPI call that are told apart. A program that looks more often may wait for the clock.
+/// Looks at the clock behind an MPI call of which the order is known. Our own choice: a program that looks more often
+/// may wait for the clock.
 const LOOKS: u32 = 64;
 /// From the seventeenth on a median is found for every so many.
 const SELDOM: u32 = 8;
@@ -69,12 +76,17 @@ pub(crate) struct Call {
     function: u64,
     /// For collectives the place, too, else 0.
     collective: u64,
+    /// The rank may lose its core in it.
+    parks: bool,
 }
 
-/// What happened at the end of a stretch, other than an MPI call.
-pub(crate) const LOOK: Call = Call { own: 1, function: 1, collective: 0 };
-/// Idem: the program sleeps, or waits at a descriptor.
-pub(crate) const SLEEP: Call = Call { own: 2, function: 2, collective: 0 };
+/// The program sleeps, or waits at a descriptor.
+pub(crate) const SLEEP: Call = Call { own: 2, function: 2, collective: 0, parks: true };
+
+/// The program looks at the clock, from a place in it; 0: it is not known.
+pub(crate) fn look(place: u64) -> Call {
+    Call { own: mix(1, place), function: 1, collective: 0, parks: false }
+}
 
 /// Another one of its kind, of so many ps. True: its median was found anew.
 fn add(stretch: &mut Stretch, ps: u64) -> bool {
@@ -213,15 +225,25 @@ fn limit(all: u64, seen: u64) -> u64 {
     percent(OWN_PERCENT).max(percent(OWN_COLD_PERCENT).min(NOISE_PS.saturating_mul(seen)))
 }
 
-/// What one takes that was measured to take `ps`.
-fn charge(stretch: &Stretch, ps: u64) -> Charge {
-    // The same work beside others on a busy host takes up to 1.5 times its median (docs/validation.md). What takes more
-    // does more.
-    let median = stretch.median;
-    let same = (median / 3).saturating_mul(2).saturating_sub(2 * NOISE_PS)..=(median / 2).saturating_mul(3).saturating_add(2 * NOISE_PS);
+/// The same work beside others on a busy host takes up to 1.5 times its median (docs/validation.md), and so many ps
+/// more where the core may be cold. What takes more does more.
+fn near(median: u64, cold: u64) -> RangeInclusive<u64> {
+    (median / 3).saturating_mul(2).saturating_sub(cold)..=(median / 2).saturating_mul(3).saturating_add(cold)
+}
+
+/// Whether `ps` is no median of other work, but work that comes again: another one of those kept was as far from the
+/// median, and near to this one.
+fn comes_again(stretch: &Stretch, ps: u64) -> bool {
+    let kept = &stretch.kept[..(stretch.seen as usize).min(KEPT)];
+    let usual = near(stretch.median, 0);
+    !usual.contains(&ps) && kept.iter().filter(|&kept| !usual.contains(kept) && near(*kept, 0).contains(&ps)).count() >= 2
+}
+
+/// What one takes that was measured to take `ps`, and is among those kept. `cold`: see [`near`].
+fn charge(stretch: &Stretch, ps: u64, cold: bool) -> Charge {
     let median = match stretch.known {
-        known::FIXED => Some(median),
-        known::ALIKE if same.contains(&ps) => Some(median),
+        known::FIXED => Some(stretch.median),
+        known::ALIKE if near(stretch.median, 2 * NOISE_PS).contains(&ps) && (cold || !comes_again(stretch, ps)) => Some(stretch.median),
         _ => None,
     };
     Charge { ps: median.unwrap_or(ps), median }
@@ -248,7 +270,9 @@ pub(crate) struct Stretches {
     given: bool,
     /// What the simulator was told of the one that goes on, ps.
     promised: u64,
-    /// The call behind which the program computes.
+    /// The last MPI call.
+    behind_call: Call,
+    /// That and the looks behind it: what the stretch that goes on begins with.
     begun: Call,
     /// The calls up to that one.
     way: Way,
@@ -276,12 +300,13 @@ pub(crate) fn call(id: u32, peer: i64, tag: i64, place: u64) -> Call {
     let function = mix(u64::from(id), 3);
     let collective = narrows_mpicalls::CALLS.get(id as usize).is_some_and(narrows_mpicalls::Call::is_collective);
     let collective = if collective { mix(function, place) } else { 0 };
-    Call { own: mix(mix(u64::from(id) << 32 ^ peer as u64, tag as u64), place), function, collective }
+    let parks = narrows_mpicalls::CALLS.get(id as usize).is_some_and(|call| matches!(call.class, Class::Blocking | Class::Outside));
+    Call { own: mix(mix(u64::from(id) << 32 ^ peer as u64, tag as u64), place), function, collective, parks }
 }
 
 impl Call {
     fn then(self, next: Call) -> Call {
-        Call { own: mix(self.own, next.own), function: mix(self.function, next.function), collective: 0 }
+        Call { own: mix(self.own, next.own), function: mix(self.function, next.function), collective: 0, parks: next.parks }
     }
 }
 
@@ -361,6 +386,7 @@ impl Stretches {
             medians: true,
             pooled: None,
             promised: 0,
+            behind_call: Call::default(),
             begun: Call::default(),
             way: Way::default(),
             looks: 0,
@@ -414,7 +440,7 @@ impl Stretches {
 
     /// The program goes on behind `call`.
     fn begin(&mut self, call: Call) {
-        (self.begun, self.looks) = (call, 0);
+        (self.behind_call, self.begun, self.looks) = (call, call, 0);
         self.way.goes_on(call.own);
         if let Some(pooled) = self.pooled.as_mut().filter(|_| call.collective != 0) {
             pooled.begins(call.collective);
@@ -430,7 +456,7 @@ impl Stretches {
         let both = begun.then(call);
         let common = self.pooled.as_mut().and_then(|pooled| Some(mix(pooled.phase.next(both.function)?, pooled.speed)));
         self.looks = self.looks.saturating_add(1);
-        self.begun = if self.looks < LOOKS { both } else { begun };
+        self.begun = if self.looks < LOOKS { both } else { self.behind_call.then(call) };
         if begun.own == 0 {
             return measured;
         }
@@ -440,11 +466,13 @@ impl Stretches {
         }
         let Some(stretch) = place(self.tables.of(0), both.own) else { return measured };
         let new = add(stretch, ps);
-        let mut charge = charge(stretch, ps);
+        let mut charge = charge(stretch, ps, begun.parks);
         if let (known::ALIKE | known::NOT, Some(common), Some(pooled)) = (stretch.known, common, &mut self.pooled) {
             let twice = stretch.median..=stretch.median.saturating_add(NOISE_PS).saturating_mul(2);
             let is = match charge.median {
-                None if stretch.known == known::ALIKE && twice.contains(&ps) => Own::Late(stretch.median),
+                None if stretch.known == known::ALIKE && twice.contains(&ps) && (begun.parks || !comes_again(stretch, ps)) => {
+                    Own::Late(stretch.median)
+                }
                 None => Own::Measured,
                 Some(_) if new => Own::NewMedian,
                 Some(_) => Own::Median,
@@ -522,7 +550,7 @@ mod tests {
     }
 
     fn at(number: u64) -> Call {
-        Call { own: number, function: number, collective: 0 }
+        Call { own: number, function: number, collective: 0, parks: true }
     }
 
     /// What steps of one stretch each take that were measured to take `ms`.
@@ -617,7 +645,40 @@ mod tests {
             assert_eq!(one(3, &[(at(4), 10)]), [10]);
             assert_eq!(one(3, &[(at(5), 20)]), [20]);
             assert_eq!(one(4, &[(at(5), 30)]), [30]);
-            assert_eq!(one(4, &[(LOOK, 40), (LOOK, 50), (at(5), 60)]), [40, 50, 60]);
+            assert_eq!(one(4, &[(look(0), 40), (look(0), 50), (at(5), 60)]), [40, 50, 60]);
+        }
+    }
+
+    /// A step has pieces of work with a look at the clock before and after each, as programs with timers have: what all
+    /// of it takes is what it is, however many pieces, whatever they take, and from wherever the program looks.
+    #[test]
+    fn programs_with_timers_take_what_they_compute() {
+        const US: u64 = 1_000_000;
+        let lengths: [&dyn Fn(u64) -> u64; 4] = [
+            &|_| 2 * US,
+            &|piece| if piece.is_multiple_of(2) { US } else { 4 * US },
+            &|piece| if piece.is_multiple_of(9) { 40 * US } else { US },
+            &|piece| (1 + piece % 50) * US,
+        ];
+        for (which, length) in lengths.iter().enumerate() {
+            for pieces in [1, 10, 31, 33, 100, 1000] {
+                for places in [[look(5), look(6)], [look(5), look(5)], [look(0), look(0)]] {
+                    let mut stretches = stretches();
+                    let (mut took, mut takes) = (0, 0);
+                    for _ in 0..30 {
+                        stretches.begin(at(7));
+                        for piece in 0..pieces {
+                            for (place, ps) in places.into_iter().zip([US / 20, length(piece)]) {
+                                took += ps;
+                                takes += stretches.end(place, ps, 0).ps;
+                            }
+                        }
+                        stretches.end(at(8), US / 20, 0);
+                    }
+                    let within = takes * 100 / took;
+                    assert!((95..=105).contains(&within), "{which}, {pieces} pieces, {places:?}: {within} %");
+                }
+            }
         }
     }
 

@@ -381,8 +381,13 @@ impl Thread {
 
     /// It has computed since the last mark, and its clock moves by that.
     fn account(&self) {
+        self.account_until(stretches::look(0));
+    }
+
+    /// The same; `call` is what ends it.
+    fn account_until(&self, call: stretches::Call) {
         self.look_for_release();
-        let work = if self.in_call.load(Relaxed) { 0 } else { self.work_until_ps(stretches::LOOK) };
+        let work = if self.in_call.load(Relaxed) { 0 } else { self.work_until_ps(call) };
         self.clock.store(self.clock() + work, Relaxed);
     }
 

@@ -226,7 +226,7 @@ impl Rank {
     pub fn library_entered(&mut self) {
         if self.is_portals_program() {
             chance::calls(true);
-            self.account_compute(stretches::LOOK);
+            self.account_compute(stretches::look(0));
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::work::SAMPLING;
 use super::{ACTIVITY, NAPS, Thread, compute_is_free};
+use crate::stretches;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// After so many looks at the clock and nothing else a program may be waiting for something that others do.
@@ -90,11 +91,11 @@ impl Thread {
     }
 }
 
-/// A look at the clock by the calling thread: it costs `cost` ps, and its own time is nobody's computing. `long` says
-/// how much a look may cost instead after a while of nothing else, ps. Returns the clock, and since when the thread has
-/// done nothing but look, if that is for some time.
-pub(crate) fn look(thread: &'static Thread, cost: u64, long: impl Fn(u64) -> u64) -> (u64, Option<u64>) {
-    thread.account();
+/// A look at the clock by the calling thread from `place`: it costs `cost` ps, and its own time is nobody's computing.
+/// `long` says how much a look may cost instead after a while of nothing else, ps. Returns the clock, and since when
+/// the thread has done nothing but look, if that is for some time.
+pub(crate) fn look(thread: &'static Thread, place: u64, cost: u64, long: impl Fn(u64) -> u64) -> (u64, Option<u64>) {
+    thread.account_until(stretches::look(place));
     thread.does_something();
     if SAMPLING.load(Relaxed) {
         // Simulated time stands still: a rank that was ahead of the others meanwhile would be behind them afterwards.

@@ -24,9 +24,12 @@ static SAMPLES: Mutex<Option<Vec<u64>>> = Mutex::new(None);
 pub(super) static SAMPLING: AtomicBool = AtomicBool::new(false);
 
 /// What was used between two marks without what it costs to come here, in ns, or instructions. `None`: that is being
-/// measured.
-fn without_overhead(used: u64) -> Option<u64> {
+/// measured. What was not `computed` is our own work between an end of computing and the next mark.
+fn without_overhead(used: u64, computed: bool) -> Option<u64> {
     if SAMPLING.load(Relaxed) {
+        if !computed {
+            return None;
+        }
         SAMPLES.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().for_each(|samples| samples.push(used));
         return None;
     }
@@ -58,7 +61,7 @@ impl Thread {
             self.asked.store(now, Relaxed);
             cpu.saturating_sub(mark).saturating_sub(self.followed_ns(true))
         };
-        without_overhead(used).unwrap_or(0)
+        without_overhead(used, computed).unwrap_or(0)
     }
 
     /// What the instructions since the last mark take, ns; and a mark. `None`: they are not counted.
@@ -70,7 +73,7 @@ impl Thread {
         let cpu = cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or(mark);
         self.mark.store(cpu, Relaxed);
         let cpu = cpu.saturating_sub(mark).saturating_sub(self.followed_ns(true));
-        let Some(instructions) = without_overhead(instructions) else { return Some(0) };
+        let Some(instructions) = without_overhead(instructions, computed) else { return Some(0) };
         // Of shorter stretches the larger part is what it costs to ask.
         if computed && cpu >= SHORT_NS {
             instructions::learn(file, instructions, cpu);
