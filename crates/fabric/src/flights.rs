@@ -117,6 +117,10 @@ impl Flights {
         true
     }
 
+    pub(crate) fn is_source_done(&self, slot: u32) -> bool {
+        self.slots.at(slot).source_done
+    }
+
     pub(crate) fn source_done(&mut self, slot: u32, out: &mut impl Out) {
         let flight = self.slots.at_mut(slot);
         flight.source_done = true;

@@ -56,13 +56,15 @@ struct Flow {
     rate: u64,
     /// Bytes on a link per byte of payload, with [`WEIGHT_BITS`].
     link_weight: u64,
-    /// What is left at `since`, in 10^-12 bytes.
+    /// What is left at `since`, in 10^-12 bytes: up to the end of reading, or what comes behind it.
     left: u128,
+    /// What is in buffers when all has been read.
+    buffered: u128,
     since: u64,
     started: u64,
     /// So long a single way takes: only what is spread over several links drains earlier.
     narrowest: u64,
-    /// When nothing will be left.
+    /// When nothing of that will be left.
     finish: u64,
     /// The event that counts; others are out of date.
     event: u64,
@@ -77,6 +79,26 @@ struct Flow {
     path: Vec<Place>,
     /// Of a multicast: the transfers of all targets, and [`Flow::fill`] of each.
     copies: Vec<(u32, u64)>,
+}
+
+impl Flow {
+    /// When nothing will be left, from `now` on.
+    fn end(&self, now: u64) -> u64 {
+        if self.rate == 0 {
+            return NEVER;
+        }
+        u64::try_from(self.left.div_ceil(u128::from(self.rate))).unwrap_or(NEVER).saturating_add(now)
+    }
+}
+
+/// What is in buffers when all of a message has been read that needs `narrowest` for its way and is read at
+/// `source_done` if it is alone. Nothing where that is less than a hundredth: it costs an event.
+fn buffered(payload: u64, source_done: u64, narrowest: u64) -> u64 {
+    let early = narrowest.saturating_sub(source_done);
+    if early < narrowest / 100 {
+        return 0;
+    }
+    (u128::from(payload) * u128::from(early) / u128::from(narrowest)) as u64
 }
 
 #[derive(Clone, Debug)]
@@ -216,7 +238,8 @@ impl FlowNetwork {
         flow.narrowest = narrowest;
         flow.fill = alone.tail.as_ps().saturating_sub(narrowest);
         out.schedule(now + alone.head, transfer.source, Event::new(EventKind::Head, slot));
-        self.open(now, slot, payload, out);
+        let buffered = if transfer.source_dma { buffered(payload, alone.source_done.as_ps(), narrowest) } else { 0 };
+        self.open(now, slot, payload, buffered, out);
     }
 
     /// Sends one message to all targets of a tree: `transfers` differ in their targets and numbers.
@@ -252,7 +275,7 @@ impl FlowNetwork {
         (flow.narrowest, flow.fill) = (narrowest_of_all, 0);
         flow.copies = copies;
         // A message without payload: its headers count as those of one byte.
-        self.open(now, slot, payload.max(1), out);
+        self.open(now, slot, payload.max(1), 0, out);
     }
 
     pub(crate) fn topology(&self) -> &Topology {
@@ -284,8 +307,8 @@ impl FlowNetwork {
         }
     }
 
-    /// The flow of `slot`, whose path is known, begins.
-    fn open(&mut self, now: SimTime, slot: u32, payload: u64, out: &mut impl Out) {
+    /// The flow of `slot`, whose path is known, begins. Its source has read it when `buffered` bytes are left.
+    fn open(&mut self, now: SimTime, slot: u32, payload: u64, buffered: u64, out: &mut impl Out) {
         let first_link = 2 * self.topology.hosts();
         let FlowNetwork { costs, resources, flows, eye, .. } = self;
         let flow = &mut flows[slot as usize];
@@ -293,7 +316,8 @@ impl FlowNetwork {
         flow.active = true;
         flow.rate = 0;
         flow.link_weight = ((u128::from(wire) << WEIGHT_BITS).div_ceil(u128::from(payload))) as u64;
-        flow.left = u128::from(payload) * 1_000_000_000_000;
+        flow.buffered = u128::from(buffered) * 1_000_000_000_000;
+        flow.left = u128::from(payload - buffered) * 1_000_000_000_000;
         flow.since = now.as_ps();
         flow.started = now.as_ps();
         flow.finish = NEVER;
@@ -377,6 +401,11 @@ impl FlowNetwork {
         if !flow.active || flow.event != now.as_ps() {
             return;
         }
+        if flow.finish <= now.as_ps() && flow.buffered > 0 {
+            (flow.left, flow.buffered, flow.since) = (flow.buffered, 0, now.as_ps());
+            flow.finish = flow.end(now.as_ps());
+            self.flights.source_done(slot, out);
+        }
         if flow.finish > now.as_ps() {
             flow.event = flow.finish;
             if flow.finish < NEVER {
@@ -419,13 +448,13 @@ impl FlowNetwork {
     /// links at once, since then; but a packet takes one of them.
     fn drained(&mut self, now: SimTime, slot: u32, fill: u64, spread: Option<u64>, out: &mut impl Out) {
         let transfer = *self.flights.transfer(slot);
-        let Transfer { source_dma, source, payload, .. } = transfer;
+        let Transfer { source, payload, .. } = transfer;
         let mut through = now.as_ps() + fill;
         if let Some(started) = spread {
             let packet = Transfer { payload: payload.min(Bytes(u64::from(self.costs.mtu))), ..transfer };
             through = through.max(started + self.costs.alone(&self.topology, &packet).times.tail.as_ps());
         }
-        if source_dma && payload.0 > 0 {
+        if !self.flights.is_source_done(slot) {
             self.flights.source_done(slot, out);
         }
         out.schedule(SimTime(through), source, Event::new(EventKind::Tail, slot));
@@ -612,12 +641,7 @@ impl FlowNetwork {
             }
             flow.left = flow.left.saturating_sub(u128::from(flow.before) * u128::from(now - flow.since));
             flow.since = now;
-            flow.finish = if flow.rate == 0 {
-                NEVER
-            } else {
-                let left = flow.left.div_ceil(u128::from(flow.rate));
-                u64::try_from(left).unwrap_or(NEVER).saturating_add(now)
-            };
+            flow.finish = flow.end(now);
             // A later end is found when the earlier event comes.
             if flow.finish < flow.event {
                 flow.event = flow.finish;

@@ -17,7 +17,7 @@ use narrows_units::{ByteRate, Bytes, SimTime};
 /// When the notices of a transfer come on an empty network, counted from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZeroLoad {
-    /// [`SourceDone`](crate::Notice::SourceDone), when the source's PCIe is never held up.
+    /// [`SourceDone`](crate::Notice::SourceDone).
     pub source_done: SimTime,
     /// [`HeadArrived`](crate::Notice::HeadArrived).
     pub head: SimTime,
@@ -76,6 +76,38 @@ pub(crate) struct Alone {
     pub links: u32,
 }
 
+/// What holds up the reading of the last packet: it begins when the packet [`NetworkConfig::read_window`] before it
+/// goes. That one waits for its turn on the link, and for the credit of a packet that has left the first buffer, which
+/// may wait in turn for one that has left the second.
+struct HeldUp {
+    /// The packet whose turn on the next link counts, from 1; 0: none.
+    place: u64,
+    /// Packets of a buffer.
+    buffer: u64,
+    /// From that packet's turn to the one that reading waits for.
+    back: u64,
+    /// When the latter goes.
+    sent: u64,
+}
+
+impl HeldUp {
+    /// The turns on the link that the walk has come to.
+    #[inline]
+    fn look(&mut self, walk: &Walk) {
+        if self.place > 0 {
+            self.sent = self.sent.max(walk.first + (self.place - 1) * walk.longest + self.back);
+        }
+    }
+
+    /// The next link, `back` from a packet's turn there to its credit at the link before.
+    #[inline]
+    fn pass(&mut self, walk: &Walk, back: u64) {
+        self.place = self.place.saturating_sub(self.buffer);
+        self.back += back;
+        self.look(walk);
+    }
+}
+
 /// A message on its way through the stages.
 struct Walk {
     /// Full packets behind the first one.
@@ -131,6 +163,9 @@ pub struct Costs {
     chunk: u32,
     chunk_over_pcie: u64,
     chunk_on_wire: u64,
+    /// [`NetworkConfig::read_window`], and full packets in the buffer of a virtual channel.
+    window: u64,
+    buffer: u64,
     intra_node_latency: u64,
     intra_node_rate: ByteRate,
     store_and_forward: bool,
@@ -150,6 +185,8 @@ impl Costs {
         Costs {
             chunk: chunk.0 as u32,
             chunk_over_pcie: config.pcie_rate.time_for(chunk).as_ps(),
+            window: u64::from(config.read_window),
+            buffer: (config.buffer_per_channel.0 / config.packet().0).max(1),
             chunk_on_wire: config.host_link.rate.time_for(Bytes(chunk.0 + config.header.0)).as_ps(),
             mtu: config.mtu.0 as u32,
             header: config.header.0 as u32,
@@ -288,8 +325,10 @@ impl Costs {
 
         let (only, turns) = (packets == 1, packets.saturating_sub(2));
         let mut walk = Walk { turns, only, first: 0, longest: read.0, last: if only { 0 } else { turns * read.0 + read.0 } };
-        let source_done = if source_dma { walk.last + read.1 } else { 0 };
+        let read_alone = walk.last + read.1;
         walk.pass(host.full.max(self.packet_gap), ahead(full), ahead(rest));
+        let mut held = HeldUp { place: packets.saturating_sub(self.window), buffer: self.buffer, back: 0, sent: 0 };
+        held.look(&walk);
         // A head goes on at once, when the next link is faster only so late that it does not run dry, or when its tail
         // is there.
         let wait = |before: u64, after: u64| if self.store_and_forward { before } else { before.saturating_sub(after) };
@@ -300,6 +339,7 @@ impl Costs {
             (turn, changed) = self.turn(speed_before, speed, changed);
             let step = |before: u64, after: u64| head + wait(before, after).max(turn);
             walk.pass(after.full, step(before.full, after.full), step(before.rest, after.rest));
+            held.pass(&walk, before.latency + after.full);
             (before, speed_before) = (after, speed);
         };
         let mut links = 0;
@@ -325,6 +365,7 @@ impl Costs {
         let head = walk.first + host.latency + self.host_wire().time(self.header);
         let behind = |payload: u32, wire: u64| if target_dma && payload > 0 { self.write_behind(payload) } else { wire };
         walk.pass(write.0, host.latency + behind(full, host.full), host.latency + behind(rest, host.rest));
+        let source_done = if source_dma { read_alone.max(held.sent + read.1) } else { 0 };
         let times = ZeroLoad { source_done: SimTime(source_done), head: SimTime(head), tail: SimTime(walk.last + write.1) };
 
         let mut narrowest = slowest.time_for(Bytes(payload + packets * u64::from(self.header)));

@@ -104,10 +104,7 @@ fn the_closed_form_is_what_the_packet_network_does() {
                     let ZeroLoad { source_done, head, tail } = driver(&config, &three_levels()).zero_load(&transfer);
                     let times = run(&config, &three_levels(), &[transfer])[0];
                     let context = format!("links {host}/{switch} GB/s, PCIe {pcie} GB/s in {chunk} B, {transfer:?}");
-                    assert_eq!(times[1..], [head, tail], "{context}");
-                    // The reads of a long message are held up by its own packets when the link is the slower one.
-                    assert!(times[0] >= source_done, "{context}");
-                    assert!(payload > 4000 || times[0] == source_done, "{context}: expected {source_done}, got {}", times[0]);
+                    assert_eq!(times, [source_done, head, tail], "{context}");
                 }
             }
         }
