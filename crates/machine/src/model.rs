@@ -541,9 +541,10 @@ keys! {
         /// With virtual output queues: how many times the rate of its link an input is read by all outputs together; 0:
         /// as fast as they ask.
         pub speedup: u32 = 0, in 0..=64;
-        /// At an output (`"output"` is the default): virtual channels and inputs in turn, the packet that left its NIC
-        /// first, or virtual networks by `weights`; or all outputs and inputs of a switch matched together, by `islip`
-        /// (`"islip:4"`: in so many `iterations`) or `wavefront`, where an input sends one packet at a time.
+        /// At an output (`"output"`; the default but in a torus, which has `"age"`): virtual channels and inputs in
+        /// turn, the packet that left its NIC first, or virtual networks by `weights`; or all outputs and inputs of a
+        /// switch matched together, by `islip` (`"islip:4"`: in so many `iterations`) or `wavefront`, where an input
+        /// sends one packet at a time.
         pub arbitration: Arbitration = "round-robin";
         /// Of `islip`.
         pub iterations: u32 = 1, in 1..=16;

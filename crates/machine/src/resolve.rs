@@ -4,7 +4,7 @@ mod check;
 
 use crate::Overrides;
 use crate::keys::{self, Draft, table};
-use crate::model::{Fabric, Machine};
+use crate::model::{Arbitration, Fabric, Machine};
 use crate::node::{HOST, NODES_MAX};
 use crate::presets::{PRESETS, preset};
 use crate::source::{Layer, Layers, Leaf};
@@ -66,6 +66,7 @@ fn build(layers: &Layers, errors: &mut Vec<Diagnostic>) -> Option<Machine> {
         return None;
     }
     let mut machine = draft.finish();
+    arbitrate(&mut machine, layers);
     count_nodes(&mut machine, layers, errors);
     check_processors(&machine, layers, errors);
     join(&mut machine, layers, errors);
@@ -86,6 +87,22 @@ fn build(layers: &Layers, errors: &mut Vec<Diagnostic>) -> Option<Machine> {
         errors[before..].iter_mut().for_each(|error| error.of(&format!("network {name}")));
     }
     errors.is_empty().then_some(machine)
+}
+
+/// In the rings of a torus packets that turn in and those that come through take turns at each output, so beyond
+/// saturation those from far away hardly get through (8 x 8 tornado at a load of 0.5: 0.05 of 0.33 with turns). Unless
+/// the machine says otherwise the oldest goes first there.
+fn arbitrate(machine: &mut Machine, layers: &Layers) {
+    let says = |prefix: &str| layers.find(&format!("{prefix}switch.arbitration")).is_some();
+    let oldest_first = |machine: &mut Machine, says: bool| {
+        if machine.topology.kind == TopologyKind::Torus && !says {
+            machine.switch.arbitration = Arbitration::Age;
+        }
+    };
+    oldest_first(machine, says(""));
+    for Fabric { name, machine } in &mut machine.fabrics {
+        oldest_first(machine, says("") || says(&format!("fabric.{name}.")));
+    }
 }
 
 /// Reads the graph of a wiring that comes from a file.

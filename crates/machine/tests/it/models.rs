@@ -192,6 +192,18 @@ fn a_physical_layer_gives_links_their_latency_overhead_and_losses() {
 }
 
 #[test]
+fn the_oldest_packet_goes_first_in_a_torus_unless_the_machine_says_otherwise() {
+    let torus =
+        ["node.count=64", "topology.kind=torus", "topology.lengths=[8,8]", "network.routing=dimension-order", "network.virtual_channels=2"];
+    let arbitration = |set: &[&str]| load("bxi-v2", set).network_config(0).arbitration;
+    assert_eq!(arbitration(&torus), Arbitration::Age);
+    for given in ["round-robin", "output"] {
+        assert_eq!(arbitration(&[&torus[..], &[&format!("switch.arbitration={given}")]].concat()), Arbitration::RoundRobin);
+    }
+    assert_eq!(arbitration(&[]), Arbitration::RoundRobin);
+}
+
+#[test]
 fn arbitration_may_name_its_iterations() {
     let of = |set: &[&str]| load("bxi-v2", set).network_config(0).arbitration;
     assert_eq!(of(&["switch.arbitration=islip:3"]), of(&["switch.arbitration=islip", "switch.iterations=3"]));
