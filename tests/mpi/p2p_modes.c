@@ -66,9 +66,9 @@ int main(int argc, char **argv)
                     MPI_Irecv(in, length, MPI_BYTE, previous, tag, WORLD, &receive);
                 }
                 /* A ready send is only legal when the receive is posted: the receiver says so. */
-                char token = 0;
+                char token = 0, answer;
                 if (mode == READY)
-                    MPI_Sendrecv(&token, 1, MPI_CHAR, previous, 50, &token, 1, MPI_CHAR, next, 50, WORLD, MPI_STATUS_IGNORE);
+                    MPI_Sendrecv(&token, 1, MPI_CHAR, previous, 50, &answer, 1, MPI_CHAR, next, 50, WORLD, MPI_STATUS_IGNORE);
                 send_one(mode, kind, out, length, next, tag);
                 MPI_Wait(&receive, &status);
                 CHECK_STATUS(&status, previous, tag, MPI_BYTE, length);

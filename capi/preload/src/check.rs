@@ -18,7 +18,7 @@ use arguments::{ARGUMENTS, Scratch};
 use buffers::{PIECES_TOLD, ends};
 use library::{Handle, Level, Type};
 use narrows_facts::shape::{self, How, Shape, Sizes};
-use narrows_facts::{Access, Collective, Fact, LONGEST, Message, Mode, Object, Part, Signature, UNKNOWN};
+use narrows_facts::{Access, Collective, Fact, LONGEST, Message, Mode, OPERATIONS, Object, Part, Signature, UNKNOWN};
 use narrows_mpicalls::{ANY, CALLS, NONE};
 use narrows_mpilib::Constants;
 use requests::Open;
@@ -389,13 +389,24 @@ impl State {
         let elements = own.count(at[1]);
         let of = self.type_of(own.handle(Handle::Datatype, at[2]));
         let signature = Signature { bytes: elements.saturating_mul(of.size), kind: if elements == 0 { 0 } else { of.kind } };
-        let buffer = own.buffer(at[0]);
-        // An address of Fortran's MPI_BOTTOM says nothing.
-        let known = own.is_contiguous(at[0]) && (of.dense || !own.fortran || elements > 1);
-        let pieces = if known { self.pieces(&of, buffer, elements).unwrap_or_default() } else { Vec::new() };
+        let pieces = self.pieces_at(own, at[0], &of, elements);
         let communicator = self.communicator_of(own, at[5]);
         let (call, place, request) = (id, own.place, self.number());
         Some(Message { request, call, place, receive, mode, communicator, peer, tag, signature, sum: 0, pieces })
+    }
+
+    /// Where the bytes of a buffer lie, empty where it is not known.
+    fn pieces_at(&self, own: &Scratch, buffer: u8, of: &Type, elements: u64) -> Vec<(u64, u64)> {
+        // An address of Fortran's MPI_BOTTOM says nothing.
+        let known = own.is_contiguous(buffer) && (of.dense || !own.fortran || elements > 1);
+        if known { self.pieces(of, own.buffer(buffer), elements).unwrap_or_default() } else { Vec::new() }
+    }
+
+    /// The same of a buffer with its count and type, empty where there are too many to be told.
+    fn told_at(&mut self, own: &Scratch, (buffer, count, datatype): shape::Buffer) -> Vec<(u64, u64)> {
+        let of = self.type_of(own.handle(Handle::Datatype, datatype));
+        let pieces = self.pieces_at(own, buffer, &of, count.map_or(1, |at| own.count(at)));
+        if pieces.len() <= PIECES_TOLD { pieces } else { Vec::new() }
     }
 
     /// A message begins: with its sum if it is a send, and with the pieces that are kept for its end.
@@ -432,6 +443,11 @@ impl State {
                 let want = self.waits(id, own, [5, 6, 7, 8, 9, 10], 11);
                 if let Some(message) = self.message(id, own, false, Mode::Blocking, [0, 1, 2, 3, 4, 10]) {
                     self.begun(message);
+                    let received = if own.int(8) == constants.proc_null { Vec::new() } else { self.told_at(own, (5, Some(6), 7)) };
+                    let sent = self.told_at(own, (0, Some(1), 2));
+                    if sent.iter().any(|one| received.iter().any(|other| one.0 < other.0 + other.1 && other.0 < one.0 + one.1)) {
+                        self.tell(&Fact::Overlaps { call: id, place: own.place });
+                    }
                 }
                 want
             }
@@ -571,6 +587,15 @@ impl State {
         if let Some(pieces) = pieces {
             let displacement = own.address(target.rank + 1);
             self.tell(&Fact::Access { window, target: i64::from(own.int(target.rank)), access, displacement, pieces });
+        }
+        let (reads, writes) = shape::origins(id);
+        let only_reads = operation.is_some_and(|operation| OPERATIONS.get(operation as usize) == Some(&"MPI_NO_OP"));
+        let reads = if only_reads { &[] } else { reads };
+        let reads: Vec<_> = reads.iter().flat_map(|&buffer| self.told_at(own, buffer)).collect();
+        let writes = writes.map_or_else(Vec::new, |buffer| self.told_at(own, buffer));
+        let peer = own.int(target.rank);
+        if peer >= 0 && !(reads.is_empty() && writes.is_empty()) {
+            self.tell(&Fact::Origin { window, target: i64::from(peer), reads, writes });
         }
     }
 

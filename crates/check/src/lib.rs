@@ -210,8 +210,15 @@ struct Rank {
     /// How many it has had with these members.
     known: BTreeMap<(Vec<u32>, Vec<u32>), u32>,
     open: BTreeMap<u32, Open>,
-    /// Buffers that requests own: where they begin, and the request; where they end, whether it is written.
-    owned: BTreeMap<(u64, u32), (u64, bool)>,
+    /// Buffers that requests and one-sided operations own: where they begin, and the request, or the number of the
+    /// operation from [`OPERATION`] on; where they end, whether it is written.
+    owned: BTreeMap<(u64, u64), (u64, bool)>,
+    /// One-sided operations that are not complete at the caller, by number.
+    operations: BTreeMap<u64, Operation>,
+    /// How many there were.
+    operated: u64,
+    /// What the last one reads of its target's window: window, target, displacement, pieces.
+    read: Option<Read>,
     /// The longest of them.
     longest: u64,
     windows: BTreeMap<u32, Own>,
@@ -220,6 +227,75 @@ struct Rank {
     objects: BTreeMap<(u8, u32), Site>,
     now: Now,
     finalized: bool,
+}
+
+/// Numbers of one-sided operations begin there.
+const OPERATION: u64 = 1 << 32;
+/// Operations of a rank that are remembered at once. Our own choice.
+const MOST_OPERATIONS: usize = 4096;
+
+/// A one-sided operation that is not complete at its caller.
+struct Operation {
+    window: u32,
+    target: i64,
+    site: Site,
+    /// Where the pieces of its buffers begin.
+    starts: Vec<u64>,
+    request: Option<u32>,
+    read: Option<Read>,
+}
+
+/// What MPI_Rget reads.
+struct Read {
+    shared: usize,
+    target: u32,
+    displacement: u64,
+    pieces: Vec<(u64, u64)>,
+    touch: Touch,
+}
+
+impl Rank {
+    /// What owns a part of `pieces`, and whether it writes there, if one of both writes.
+    fn overlap(&self, pieces: &[(u64, u64)], writes: bool) -> Option<(u64, bool)> {
+        pieces.iter().find_map(|&(start, length)| {
+            let end = start.saturating_add(length);
+            let from = start.saturating_sub(self.longest);
+            let clashes = |other: u64, other_end: u64, written: bool| other < end && start < other_end && (written || writes);
+            let mut others = self.owned.range((from, 0)..(end, 0));
+            others
+                .find(|((other, _), (other_end, written))| clashes(*other, *other_end, *written))
+                .map(|((_, by), (_, written))| (*by, *written))
+        })
+    }
+
+    fn own(&mut self, pieces: &[(u64, u64)], by: u64, written: bool) {
+        for &(start, length) in pieces {
+            self.owned.insert((start, by), (start.saturating_add(length), written));
+            self.longest = self.longest.max(length);
+        }
+    }
+
+    /// The site of what owns a buffer.
+    fn owner(&self, by: u64) -> Option<Site> {
+        match u32::try_from(by) {
+            Ok(request) => self.open.get(&request).map(|open| open.site),
+            Err(_) => self.operations.get(&by).map(|operation| operation.site),
+        }
+    }
+
+    /// One-sided operations are complete at their caller.
+    fn complete(&mut self, is: impl Fn(&Operation) -> bool) -> Vec<Operation> {
+        let Rank { operations, owned, .. } = self;
+        let ended = operations.extract_if(.., |_, operation| is(operation));
+        ended
+            .map(|(number, operation)| {
+                for start in &operation.starts {
+                    owned.remove(&(*start, number));
+                }
+                operation
+            })
+            .collect()
+    }
 }
 
 /// A finding before places are lines: calls with file and offset, and ranks.
@@ -286,11 +362,26 @@ impl Checker {
             }
             Fact::Request { request, call, place } => {
                 own.open.insert(request, Open { site: Site { rank, call, place }, starts: Vec::new(), partner: None });
+                // It has been told just before.
+                if let Some(mut last) = own.operations.last_entry().filter(|last| last.get().site == Site { rank, call, place }) {
+                    last.get_mut().request.get_or_insert(request);
+                }
             }
             Fact::Ended { request } => {
                 for start in own.open.remove(&request).into_iter().flat_map(|open| open.starts) {
-                    own.owned.remove(&(start, request));
+                    own.owned.remove(&(start, u64::from(request)));
                 }
+                if !own.operations.is_empty() {
+                    for read in own.complete(|operation| operation.request == Some(request)).into_iter().filter_map(|ended| ended.read) {
+                        let (_, shared) = &mut self.windows[read.shared];
+                        shared.complete_read(read.target, read.displacement, &read.pieces, read.touch);
+                    }
+                }
+            }
+            Fact::Origin { window, target, reads, writes } => self.origin(rank, window, target, &reads, &writes),
+            Fact::Overlaps { call, place } => {
+                let text = "the two buffers of one call overlap".to_owned();
+                self.find(Kind::Overlap, text, vec![Site { rank, call, place }]);
             }
             Fact::Changed { request } => {
                 if let Some(open) = own.open.get(&request) {
@@ -317,6 +408,7 @@ impl Checker {
                 own.objects.remove(&(what as u8, number));
                 if what == Object::Window {
                     own.windows.remove(&number);
+                    own.complete(|operation| operation.window == number);
                 }
             }
             Fact::Window { window, call, place, target, assertion } => {
@@ -393,21 +485,9 @@ impl Checker {
     /// The buffer of a message is no other request's, and no window's that others use.
     fn buffer(&mut self, site: Site, message: &Message) {
         let own = &mut self.ranks[site.rank as usize];
-        let mut overlap = None;
-        for &(start, length) in &message.pieces {
-            let end = start.saturating_add(length);
-            let from = start.saturating_sub(own.longest);
-            let other = own
-                .owned
-                .range((from, 0)..(end, 0))
-                .find(|((other, _), (other_end, written))| *other < end && start < *other_end && (*written || message.receive));
-            overlap = overlap.or(other.map(|(&(_, request), &(_, written))| (request, written)));
-        }
+        let overlap = own.overlap(&message.pieces, message.receive);
         if message.mode == Mode::Nonblocking {
-            for &(start, length) in &message.pieces {
-                own.owned.insert((start, message.request), (start.saturating_add(length), message.receive));
-                own.longest = own.longest.max(length);
-            }
+            own.own(&message.pieces, u64::from(message.request), message.receive);
             let starts = message.pieces.iter().map(|piece| piece.0).collect();
             let partner = own.communicators.get(&message.communicator).map(|&group| (group, message.peer));
             own.open.insert(message.request, Open { site, starts, partner });
@@ -420,16 +500,37 @@ impl Checker {
                 shared.local(start, length, Touch { site, access, local: true }, &mut |clash| keep(found, clash));
             }
         }
-        if let Some((request, written)) = overlap
-            && let Some(open) = self.ranks[site.rank as usize].open.get(&request)
+        if let Some((by, written)) = overlap
+            && let Some(other) = self.ranks[site.rank as usize].owner(by)
         {
-            let other = open.site;
             let what = match (written, message.receive) {
+                _ if by >= OPERATION => "a message uses the buffer of a one-sided operation that is not complete",
                 (true, true) => "a receive writes where another one that is under way writes",
                 (true, false) => "a send reads where a receive that is under way writes",
                 _ => "a receive writes where a send that is under way reads",
             };
             self.find(Kind::Overlap, what.to_owned(), vec![other, site]);
+        }
+    }
+
+    /// The buffers of a one-sided operation at its caller.
+    fn origin(&mut self, rank: u32, window: u32, target: i64, reads: &[(u64, u64)], writes: &[(u64, u64)]) {
+        let own = &mut self.ranks[rank as usize];
+        let read = own.read.take();
+        let Some(site) = own.windows.get(&window).and_then(|window| window.last) else { return };
+        let overlap = own.overlap(writes, true).or_else(|| own.overlap(reads, false));
+        let other = overlap.and_then(|(by, _)| own.owner(by));
+        if own.operations.len() < MOST_OPERATIONS {
+            own.operated += 1;
+            let number = OPERATION + own.operated;
+            own.own(reads, number, false);
+            own.own(writes, number, true);
+            let starts = reads.iter().chain(writes).map(|piece| piece.0).collect();
+            own.operations.insert(number, Operation { window, target, site, starts, request: None, read });
+        }
+        if let Some(other) = other {
+            let text = "a one-sided operation uses a buffer of the caller that another one, or a message, has not given back yet";
+            self.find(Kind::Overlap, text.to_owned(), vec![other, site]);
         }
     }
 
@@ -445,8 +546,9 @@ impl Checker {
         if shared == next {
             self.windows.push((group, Shared::new(self.groups[group].size())));
         }
-        self.windows[shared].1.expose(rank, base, size, unit);
         window.shared = Some(shared);
+        let found = &mut self.found;
+        self.windows[shared].1.expose(rank, base, size, unit, &mut |clash| keep(found, clash));
     }
 
     /// MPI_Win_start and MPI_Win_post.
@@ -473,16 +575,31 @@ impl Checker {
     /// What an operation does to its target; that it is called has been told before.
     fn access(&mut self, rank: u32, number: u32, target: i64, access: Access, displacement: u64, pieces: &[(u64, u64)]) {
         let Some(window) = self.ranks[rank as usize].windows.get_mut(&number) else { return };
-        let Some((group, shared)) = window.shared.and_then(|shared| self.windows.get_mut(shared)) else { return };
+        let Some(index) = window.shared else { return };
+        let Some((group, shared)) = self.windows.get_mut(index) else { return };
         let Some(site) = window.last else { return };
         let Some(world) = self.groups[*group].peer(rank, target) else { return };
         let Some(within) = window.within(target, Some(world), site) else { return };
         let found = &mut self.found;
         let touch = Touch { site, access, local: false };
+        self.ranks[rank as usize].read = (CALLS.get(site.call as usize).is_some_and(|call| call.name.starts_with("MPI_Rget"))
+            && access == Access::Get)
+            .then(|| Read { shared: index, target: world, displacement, pieces: pieces.to_vec(), touch });
         shared.access(within, world, displacement, pieces, touch, &mut |clash| keep(found, clash));
     }
 
     fn window(&mut self, number: u32, site: Site, target: i64, assertion: u32) {
+        let own = &mut self.ranks[site.rank as usize];
+        match CALLS.get(site.call as usize).map_or("", |call| call.name) {
+            _ if own.operations.is_empty() => {}
+            "MPI_Win_unlock" | "MPI_Win_flush" | "MPI_Win_flush_local" => {
+                drop(own.complete(|operation| operation.window == number && operation.target == target));
+            }
+            "MPI_Win_fence" | "MPI_Win_complete" | "MPI_Win_unlock_all" | "MPI_Win_flush_all" | "MPI_Win_flush_local_all" => {
+                drop(own.complete(|operation| operation.window == number));
+            }
+            _ => {}
+        }
         let Some(window) = self.ranks[site.rank as usize].windows.get_mut(&number) else { return };
         let Some(call) = CALLS.get(site.call as usize) else { return };
         let known = window.shared.and_then(|shared| self.windows.get_mut(shared));

@@ -28,7 +28,7 @@ impl Touch {
     fn clashes(&self, other: &Touch) -> bool {
         match (self.access, other.access) {
             _ if self.local && other.local => false,
-            (Access::Get, Access::Get) => false,
+            (Access::Get | Access::Accumulate(NO_OP, _), Access::Get) | (Access::Get, Access::Accumulate(NO_OP, _)) => false,
             // Those of one rank are done in order, others if the operation is the same.
             (Access::Accumulate(..) | Access::Swap(_), Access::Accumulate(..) | Access::Swap(_)) if self.site.rank == other.site.rank => {
                 false
@@ -77,7 +77,9 @@ impl Epoch {
 
 const FIRST: Touch = Touch { site: Site { rank: 0, call: 0, place: 0 }, access: Access::Get, local: false };
 
-/// First byte and length, and who.
+/// First byte and length.
+type Span = (u64, u64);
+/// The same, and who.
 type Piece = (u64, u64, Touch);
 
 /// A window, of all its ranks.
@@ -93,17 +95,34 @@ pub struct Shared {
     started: BTreeMap<(u32, u32, u64), Vec<Piece>>,
     /// By rank: first byte, size, unit of displacements.
     exposed: BTreeMap<u32, (u64, u64, u64)>,
+    /// By target that has not told that yet: what is done to it.
+    early: BTreeMap<u32, Vec<Early>>,
+}
+
+/// An access whose bytes are not known yet.
+struct Early {
+    within: Within,
+    /// Fences that the origin had called.
+    fences: u64,
+    displacement: u64,
+    pieces: Vec<Span>,
+    touch: Touch,
 }
 
 impl Shared {
     pub fn new(members: usize) -> Shared {
         let (fenced, locked, started) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Shared { fences: BTreeMap::new(), members, fenced, locked, started, exposed: BTreeMap::new() }
+        let (exposed, early) = (BTreeMap::new(), BTreeMap::new());
+        Shared { fences: BTreeMap::new(), members, fenced, locked, started, exposed, early }
     }
 
-    pub fn expose(&mut self, rank: u32, base: u64, size: u64, unit: u64) {
+    /// A rank has made the window. Others may have done something to it before it could tell.
+    pub fn expose(&mut self, rank: u32, base: u64, size: u64, unit: u64, found: &mut dyn FnMut(Found)) {
         self.exposed.insert(rank, (base, size, unit));
         self.fences.insert(rank, 0);
+        for access in self.early.remove(&rank).unwrap_or_default() {
+            self.accessed(rank, access, found);
+        }
     }
 
     /// Bytes of a window of `rank` that lie there: as displacements in bytes.
@@ -146,11 +165,22 @@ impl Shared {
         touch: Touch,
         found: &mut dyn FnMut(Found),
     ) {
+        let fences = self.fences(touch.site.rank);
+        let access = Early { within, fences, displacement, pieces: pieces.to_vec(), touch };
+        if self.exposed.contains_key(&target) {
+            return self.accessed(target, access, found);
+        }
+        let early = self.early.entry(target).or_default();
+        if early.len() < MOST {
+            early.push(access);
+        }
+    }
+
+    fn accessed(&mut self, target: u32, access: Early, found: &mut dyn FnMut(Found)) {
+        let Early { within, fences, displacement, pieces, touch } = access;
         let origin = touch.site.rank;
-        let unit = self.exposed.get(&target).map_or(1, |exposed| exposed.2);
-        let base = displacement.wrapping_mul(unit);
-        let fences = self.fences(origin);
-        for &(start, length) in pieces {
+        let base = self.base(target, displacement);
+        for (start, length) in pieces {
             let start = base.wrapping_add(start);
             let epoch = match within {
                 Within::Fence => self.fenced.entry((fences, target)).or_default(),
@@ -175,13 +205,39 @@ impl Shared {
         epoch.touch(start, length, touch).into_iter().for_each(|other| found(clash(&other, &touch, rank)));
     }
 
+    /// An operation of `touch` on the bytes of `pieces` is complete: a read that has what it wanted.
+    pub fn complete_read(&mut self, target: u32, displacement: u64, pieces: &[(u64, u64)], touch: Touch) {
+        self.forget_early(|access| access.touch == touch && access.displacement == displacement, target);
+        let base = self.base(target, displacement);
+        let Some(epoch) = self.locked.get_mut(&(target, touch.site.rank)) else { return };
+        for (start, _) in pieces {
+            epoch.touched.remove(&(base.wrapping_add(*start), touch));
+        }
+    }
+
+    /// The first byte of a displacement.
+    fn base(&self, target: u32, displacement: u64) -> u64 {
+        displacement.wrapping_mul(self.exposed.get(&target).map_or(1, |exposed| exposed.2))
+    }
+
+    fn forget_early(&mut self, is: impl Fn(&Early) -> bool, target: u32) {
+        if let Some(early) = self.early.get_mut(&target) {
+            early.retain(|access| !is(access));
+        }
+    }
+
     /// What `origin` has done to `target` is complete.
     pub fn complete(&mut self, origin: u32, target: u32) {
+        self.forget_early(|access| access.within == Within::Lock && access.touch.site.rank == origin, target);
         self.locked.remove(&(target, origin));
     }
 
     /// What `origin` has done is complete everywhere.
     pub fn complete_all(&mut self, origin: u32) {
+        let targets: Vec<u32> = self.early.keys().copied().collect();
+        for target in targets {
+            self.forget_early(|access| access.within == Within::Lock && access.touch.site.rank == origin, target);
+        }
         self.locked.retain(|key, _| key.1 != origin);
     }
 
@@ -297,7 +353,7 @@ mod tests {
 
     fn clashes(within: Within, accesses: &[(u32, Access, u64)]) -> usize {
         let mut shared = Shared::new(3);
-        (0..3).for_each(|rank| shared.expose(rank, 4096, 64, 8));
+        (0..3).for_each(|rank| shared.expose(rank, 4096, 64, 8, &mut |_| unreachable!()));
         let mut count = 0;
         for &(rank, access, displacement) in accesses {
             shared.access(within, 0, displacement, &[(0, 8)], touch(rank, access), &mut |_| count += 1);
@@ -325,10 +381,26 @@ mod tests {
         assert_eq!(clashes(Within::Lock, &[(1, Access::Put, 0), (1, Access::Put, 0)]), 1);
     }
 
+    /// The unit of a target's displacements is known when it has told.
+    #[test]
+    fn what_comes_before_the_target_has_told_waits() {
+        let clashes = |displacements: [u64; 2], flushed: bool| {
+            let (mut shared, mut count) = (Shared::new(2), 0);
+            shared.access(Within::Lock, 0, displacements[0], &[(0, 4)], touch(1, Access::Put), &mut |_| count += 1);
+            if flushed {
+                shared.complete(1, 0);
+            }
+            shared.expose(0, 4096, 64, 4, &mut |_| count += 1);
+            shared.access(Within::Lock, 0, displacements[1], &[(0, 4)], touch(1, Access::Get), &mut |_| count += 1);
+            count
+        };
+        assert_eq!((clashes([2, 1], false), clashes([2, 2], false), clashes([2, 2], true)), (0, 1, 0));
+    }
+
     #[test]
     fn a_fence_and_a_flush_begin_anew() {
         let mut shared = Shared::new(2);
-        (0..2).for_each(|rank| shared.expose(rank, 4096, 64, 1));
+        (0..2).for_each(|rank| shared.expose(rank, 4096, 64, 1, &mut |_| unreachable!()));
         let mut count = 0;
         let put = touch(1, Access::Put);
         shared.access(Within::Fence, 0, 0, &[(0, 8)], put, &mut |_| count += 1);

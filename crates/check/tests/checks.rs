@@ -306,6 +306,28 @@ fn windows_have_epochs() {
 }
 
 #[test]
+fn buffers_of_one_sided_operations_are_given_back_by_what_completes_them() {
+    let window = |name: &str, target| Fact::Window { window: 1, call: id(name), place: 1, target, assertion: 0 };
+    let made = || Fact::Made { what: Object::Window, number: 1, call: id("MPI_Win_create"), place: 0 };
+    let gets = |end: Vec<Fact>| {
+        let get = || vec![window("MPI_Get", 0), Fact::Origin { window: 1, target: 0, reads: vec![], writes: vec![(4096, 8)] }];
+        let mut checker = Checker::new(1);
+        [vec![made(), window("MPI_Win_lock_all", NONE)], get(), end, get()].concat().into_iter().for_each(|fact| checker.take(0, 0, fact));
+        let overlaps = |finding: &&narrows_check::Finding| finding.kind == Kind::Overlap;
+        checker.finish().findings.iter().filter(overlaps).count()
+    };
+    assert_eq!(gets(vec![]), 1);
+    for name in ["MPI_Win_flush", "MPI_Win_flush_local", "MPI_Win_unlock"] {
+        assert_eq!((gets(vec![window(name, 0)]), gets(vec![window(name, 1)])), (0, 1), "{name}");
+    }
+    for name in ["MPI_Win_flush_all", "MPI_Win_flush_local_all", "MPI_Win_unlock_all", "MPI_Win_fence", "MPI_Win_complete"] {
+        assert_eq!(gets(vec![window(name, NONE)]), 0, "{name}");
+    }
+    let request = || Fact::Request { request: 5, call: id("MPI_Get"), place: 1 };
+    assert_eq!((gets(vec![request()]), gets(vec![request(), Fact::Ended { request: 5 }])), (1, 0));
+}
+
+#[test]
 fn what_is_received_is_what_was_sent() {
     let sent = |sum| Fact::Message(Message { sum, ..message(1, false, 1, 5, ints(2)) });
     let received = |peer, count| Fact::Message(Message { sum: 1, ..message(7, true, peer, 5, ints(count)) });

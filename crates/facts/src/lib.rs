@@ -332,6 +332,25 @@ pub enum Fact {
         /// Bytes from there on that it takes: first ones and lengths.
         pieces: Vec<(u64, u64)>,
     },
+    /// What the operation that was told last does to memory of the caller, until it is complete there: first addresses
+    /// and lengths.
+    Origin {
+        /// The window.
+        window: u32,
+        /// Rank of the target.
+        target: i64,
+        /// What it reads.
+        reads: Vec<(u64, u64)>,
+        /// What it writes.
+        writes: Vec<(u64, u64)>,
+    },
+    /// The buffers of the two messages of one call overlap.
+    Overlaps {
+        /// Index into the table of calls.
+        call: u32,
+        /// Where it was called.
+        place: u32,
+    },
     /// A call from a thread that the level of thread support forbids.
     Thread {
         /// Index into the table of calls.
@@ -384,6 +403,8 @@ const ACCESS: u64 = 16;
 const THREAD: u64 = 17;
 const RECEIVED: u64 = 18;
 const PROBED: u64 = 19;
+const ORIGIN: u64 = 20;
+const OVERLAPS: u64 = 21;
 
 /// Most members of a list in a fact; longer ones are left out by who tells it. Bounds what a broken rank can ask for.
 pub const LONGEST: usize = 4096;
@@ -485,6 +506,12 @@ impl Fact {
                 words.extend([ACCESS, both(*window, what), both(operation, kind), *target as u64, *displacement]);
                 put_pieces(words, pieces);
             }
+            Fact::Origin { window, target, reads, writes } => {
+                words.extend([ORIGIN, u64::from(*window), *target as u64]);
+                put_pieces(words, reads);
+                put_pieces(words, writes);
+            }
+            Fact::Overlaps { call, place } => words.extend([OVERLAPS, both(*call, *place)]),
             Fact::Thread { call, place, other, other_place } => words.extend([THREAD, both(*call, *place), both(*other, *other_place)]),
             Fact::Probed { communicator, source, tag, wanted } => {
                 words.extend([PROBED, u64::from(*communicator), *source as u64, *tag as u64, *wanted as u64]);
@@ -627,6 +654,11 @@ impl Reader<'_> {
                 };
                 Fact::Access { window, target: self.word()? as i64, access, displacement: self.word()?, pieces: self.pieces()? }
             }
+            ORIGIN => Fact::Origin { window: self.small()?, target: self.word()? as i64, reads: self.pieces()?, writes: self.pieces()? },
+            OVERLAPS => {
+                let (call, place) = self.both()?;
+                Fact::Overlaps { call, place }
+            }
             THREAD => {
                 let ((call, place), (other, other_place)) = (self.both()?, self.both()?);
                 Fact::Thread { call, place, other, other_place }
@@ -689,6 +721,8 @@ mod tests {
             Fact::Epoch { window: 1, call: 2, place: 3, members: vec![0, 2] },
             Fact::Access { window: 1, target: 2, access: Access::Accumulate(4, 5), displacement: 3, pieces: vec![(0, 8)] },
             Fact::Access { window: 1, target: 2, access: Access::Swap(5), displacement: 3, pieces: vec![] },
+            Fact::Origin { window: 1, target: 2, reads: vec![(4096, 8)], writes: vec![] },
+            Fact::Overlaps { call: 1, place: 2 },
             Fact::Thread { call: 1, place: 2, other: 3, other_place: 4 },
             Fact::Received { request: 1, sum: 2 },
             Fact::Probed { communicator: 0, source: 1, tag: 2, wanted: -2 },
@@ -713,7 +747,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_words_are_a_fact_or_none(words in prop::collection::vec(prop_oneof![0u64..20, any::<u64>()], 0..12)) {
+        fn any_words_are_a_fact_or_none(words in prop::collection::vec(prop_oneof![0u64..24, any::<u64>()], 0..12)) {
             if let Some(fact) = Fact::decode(&words) {
                 prop_assert_eq!(Fact::decode(&fact.words()), Some(fact));
             }

@@ -288,6 +288,22 @@ pub fn target(call: u32) -> Option<Target> {
     }
 }
 
+/// A buffer: its address, count (none: one element) and type.
+pub type Buffer = (u8, Option<u8>, u8);
+
+/// Buffers of the calling rank that a one-sided operation reads, and the one that it writes.
+pub fn origins(call: u32) -> (&'static [Buffer], Option<Buffer>) {
+    let Some(call) = CALLS.get(call as usize) else { return (&[], None) };
+    match call.name.strip_suffix("_c").unwrap_or(call.name) {
+        "MPI_Put" | "MPI_Rput" | "MPI_Accumulate" | "MPI_Raccumulate" => (&[(0, Some(1), 2)], None),
+        "MPI_Get" | "MPI_Rget" => (&[], Some((0, Some(1), 2))),
+        "MPI_Get_accumulate" | "MPI_Rget_accumulate" => (&[(0, Some(1), 2)], Some((3, Some(4), 5))),
+        "MPI_Fetch_and_op" => (&[(0, None, 2)], Some((1, None, 2))),
+        "MPI_Compare_and_swap" => (&[(0, None, 3), (1, None, 3)], Some((2, None, 3))),
+        _ => (&[], None),
+    }
+}
+
 fn complete(count: Option<u8>, requests: u8, which: Which, flag: Option<u8>, statuses: u8) -> Shape {
     Shape::Complete { count, requests, which, flag, statuses }
 }
@@ -390,6 +406,9 @@ mod tests {
         let targets = CALLS.iter().zip(0..).filter_map(|(call, id)| Some((call, target(id)?)));
         assert!(targets.clone().all(|(call, target)| call.peer.is_some_and(|peer| peer.argument == target.rank)));
         assert!(targets.count() >= 10);
+        let with_origins = (0..CALLS.len() as u32).filter(|&id| origins(id) != (&[], None));
+        assert!(with_origins.clone().all(|id| target(id).is_some()));
+        assert_eq!(with_origins.count(), (0..CALLS.len() as u32).filter(|&id| target(id).is_some()).count());
     }
 
     #[test]
