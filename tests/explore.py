@@ -45,6 +45,11 @@ CHECKS = {
     ("mix", "changed"): ["changed: MPI_Isend at mix.c:58"],
     ("mix", "unreceived"): ["unreceived: MPI_Send at mix.c:63"],
     ("mix", "leak"): ["leak: MPI_Comm_dup at mix.c:67", "leak: MPI_Type_contiguous at mix.c:68"],
+    ("mix", "objects"): [
+        "leak: MPI_Comm_group at mix.c:84",
+        "leak: MPI_Info_create at mix.c:89",
+        "leak: MPI_Op_create at mix.c:88",
+    ],
     ("mix", "unfenced"): ["open-epoch: MPI_Put at mix.c:76 and MPI_Win_free"],
     ("windows", "puts"): ["conflict: MPI_Put at windows.c:21 and MPI_Put at windows.c:21"],
     ("windows", "get"): ["conflict: MPI_Get at windows.c:29 and MPI_Put at windows.c:27"],

@@ -24,6 +24,7 @@ use narrows_mpilib::Constants;
 use requests::Open;
 use std::cell::{Cell, UnsafeCell};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -45,7 +46,7 @@ struct State {
     types: BTreeMap<u64, Type>,
     requests: BTreeMap<u64, Vec<Open>>,
     places: BTreeMap<u64, u32>,
-    objects: BTreeMap<(u8, u64), u32>,
+    objects: BTreeMap<(Object, u64), Vec<u32>>,
     windows: BTreeMap<u64, u32>,
     /// Receives of matched probes, by message.
     next_communicator: u32,
@@ -506,12 +507,7 @@ impl State {
                 None
             }
             Shape::Free(object) => {
-                let what = match object {
-                    Object::Communicator => Handle::Communicator,
-                    Object::Datatype => Handle::Datatype,
-                    _ => Handle::Window,
-                };
-                let (handle, address) = own.handle_at(what, 0, 0);
+                let (handle, address) = own.handle_at(object.into(), 0, 0);
                 own.handles.push((handle, address));
                 if object == Object::Communicator {
                     let communicator = self.communicator(handle);
@@ -694,10 +690,17 @@ impl State {
                     match object {
                         Object::Communicator => drop(self.communicators.remove(&handle)),
                         Object::Datatype => drop(self.types.remove(&handle)),
-                        _ => drop(self.windows.remove(&handle)),
+                        Object::Window => drop(self.windows.remove(&handle)),
+                        _ => {}
                     }
-                    if let Some(number) = self.objects.remove(&(object as u8, handle)) {
-                        self.tell(&Fact::Freed { what: object, number });
+                    if let Entry::Occupied(mut numbers) = self.objects.entry((object, handle)) {
+                        let number = numbers.get_mut().pop();
+                        if numbers.get().is_empty() {
+                            numbers.remove();
+                        }
+                        if let Some(number) = number {
+                            self.tell(&Fact::Freed { what: object, number });
+                        }
                     }
                 }
             }
@@ -714,18 +717,14 @@ impl State {
     }
 
     fn made(&mut self, id: u32, own: &Scratch, object: Object, at: u8) {
-        let what = match object {
-            Object::Communicator => Handle::Communicator,
-            Object::Datatype => Handle::Datatype,
-            _ => Handle::Window,
-        };
-        let (handle, _) = own.handle_at(what, at, 0);
-        if library::is_null(handle) {
+        let (handle, _) = own.handle_at(object.into(), at, 0);
+        if library::is_null(handle) || object == Object::Group && library::is_empty(handle) {
             return;
         }
         let number = self.next_object;
         self.next_object += 1;
-        self.objects.insert((object as u8, handle), number);
+        // A library may give one group twice, to be freed twice.
+        self.objects.entry((object, handle)).or_default().push(number);
         self.tell(&Fact::Made { what: object, number, call: id, place: own.place });
         match object {
             Object::Communicator => {
@@ -742,7 +741,8 @@ impl State {
                 }
             }
             Object::Datatype => drop(self.types.remove(&handle)),
-            _ => {
+            Object::Group | Object::Operation | Object::Info | Object::Request => {}
+            Object::Window => {
                 self.windows.insert(handle, number);
                 let Shape::Make { communicator: Some(communicator), .. } = shape::of(id) else { return };
                 let communicator = self.communicator(own.handle(Handle::Communicator, communicator));

@@ -224,7 +224,7 @@ struct Rank {
     windows: BTreeMap<u32, Own>,
     /// How many windows it has made of each communicator.
     made: BTreeMap<usize, u32>,
-    objects: BTreeMap<(u8, u32), Site>,
+    objects: BTreeMap<(Object, u32), Site>,
     now: Now,
     finalized: bool,
 }
@@ -285,16 +285,16 @@ impl Rank {
 
     /// One-sided operations are complete at their caller.
     fn complete(&mut self, is: impl Fn(&Operation) -> bool) -> Vec<Operation> {
-        let Rank { operations, owned, .. } = self;
-        let ended = operations.extract_if(.., |_, operation| is(operation));
-        ended
-            .map(|(number, operation)| {
-                for start in &operation.starts {
-                    owned.remove(&(*start, number));
-                }
-                operation
-            })
-            .collect()
+        let ended: Vec<u64> = self.operations.iter().filter(|(_, operation)| is(operation)).map(|(&number, _)| number).collect();
+        let mut operations = Vec::new();
+        for number in ended {
+            let Some(operation) = self.operations.remove(&number) else { continue };
+            for &start in &operation.starts {
+                self.owned.remove(&(start, number));
+            }
+            operations.push(operation);
+        }
+        operations
     }
 }
 
@@ -399,13 +399,13 @@ impl Checker {
                 }
             }
             Fact::Made { what, number, call, place } => {
-                own.objects.insert((what as u8, number), Site { rank, call, place });
+                own.objects.insert((what, number), Site { rank, call, place });
                 if what == Object::Window {
                     own.windows.insert(number, Own::default());
                 }
             }
             Fact::Freed { what, number } => {
-                own.objects.remove(&(what as u8, number));
+                own.objects.remove(&(what, number));
                 if what == Object::Window {
                     own.windows.remove(&number);
                     own.complete(|operation| operation.window == number);
@@ -658,13 +658,8 @@ impl Checker {
             self.find(Kind::Request, "a request was never completed".to_owned(), vec![site]);
         }
         for ((what, _), site) in objects {
-            let what = match what {
-                what if what == Object::Communicator as u8 => "communicator",
-                what if what == Object::Datatype as u8 => "datatype",
-                what if what == Object::Window as u8 => "window",
-                _ => "persistent request",
-            };
-            self.find(Kind::Leak, format!("a {what} was never freed"), vec![site]);
+            let what = what.name();
+            self.find(Kind::Leak, format!("{what} was never freed"), vec![site]);
         }
     }
 

@@ -192,7 +192,7 @@ pub struct Collective {
 }
 
 /// What MPI makes and a program frees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Object {
     /// A communicator.
     Communicator,
@@ -202,9 +202,31 @@ pub enum Object {
     Window,
     /// A persistent request.
     Request,
+    /// A group that is not empty.
+    Group,
+    /// A reduce operation.
+    Operation,
+    /// An info object.
+    Info,
 }
 
-const OBJECTS: [Object; 4] = [Object::Communicator, Object::Datatype, Object::Window, Object::Request];
+const OBJECTS: [Object; 7] =
+    [Object::Communicator, Object::Datatype, Object::Window, Object::Request, Object::Group, Object::Operation, Object::Info];
+
+impl Object {
+    /// With its article.
+    pub fn name(self) -> &'static str {
+        match self {
+            Object::Communicator => "a communicator",
+            Object::Datatype => "a datatype",
+            Object::Window => "a window",
+            Object::Request => "a persistent request",
+            Object::Group => "a group",
+            Object::Operation => "a reduce operation",
+            Object::Info => "an info object",
+        }
+    }
+}
 
 /// Something that a rank has done.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -227,6 +227,27 @@ const MAKERS: &[(&str, Object, Option<u8>, u8)] = &[
     ("Type_create_darray", Object::Datatype, None, 9),
     ("Type_create_resized", Object::Datatype, None, 3),
     ("Type_dup", Object::Datatype, None, 1),
+    ("Comm_group", Object::Group, None, 1),
+    ("Comm_remote_group", Object::Group, None, 1),
+    ("Win_get_group", Object::Group, None, 1),
+    ("File_get_group", Object::Group, None, 1),
+    ("Group_union", Object::Group, None, 2),
+    ("Group_intersection", Object::Group, None, 2),
+    ("Group_difference", Object::Group, None, 2),
+    ("Group_incl", Object::Group, None, 3),
+    ("Group_excl", Object::Group, None, 3),
+    ("Group_range_incl", Object::Group, None, 3),
+    ("Group_range_excl", Object::Group, None, 3),
+    ("Group_from_session_pset", Object::Group, None, 2),
+    ("Op_create", Object::Operation, None, 2),
+    ("Info_create", Object::Info, None, 0),
+    ("Info_create_env", Object::Info, None, 2),
+    ("Info_dup", Object::Info, None, 1),
+    ("Comm_get_info", Object::Info, None, 1),
+    ("Win_get_info", Object::Info, None, 1),
+    ("File_get_info", Object::Info, None, 1),
+    ("Session_get_info", Object::Info, None, 1),
+    ("Session_get_pset_info", Object::Info, None, 2),
 ];
 
 /// Calls on windows: the window, the assertion, the request.
@@ -342,6 +363,9 @@ fn named(name: &str) -> Shape {
         "Comm_free" | "Comm_disconnect" => return Shape::Free(Object::Communicator),
         "Type_free" => return Shape::Free(Object::Datatype),
         "Win_free" => return Shape::Free(Object::Window),
+        "Group_free" => return Shape::Free(Object::Group),
+        "Op_free" => return Shape::Free(Object::Operation),
+        "Info_free" => return Shape::Free(Object::Info),
         _ => {}
     }
     if let Some(&(_, object, communicator, at)) = MAKERS.iter().find(|maker| maker.0 == name) {

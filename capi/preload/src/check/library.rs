@@ -1,7 +1,7 @@
 //! What the MPI library says of handles: types, members of communicators, reduce operations.
 
 use crate::symbols::{self, Real};
-use narrows_facts::kind;
+use narrows_facts::{Object, kind};
 use std::ffi::{CStr, c_int};
 use std::ptr;
 use std::sync::Arc;
@@ -85,6 +85,7 @@ reals! {
     OP_F2C c"PMPI_Op_f2c";
     WIN_F2C c"PMPI_Win_f2c";
     SESSION_F2C c"PMPI_Session_f2c";
+    INFO_F2C c"PMPI_Info_f2c";
 }
 
 /// Kinds of handles.
@@ -97,6 +98,26 @@ pub enum Handle {
     Window,
     Group,
     Session,
+    Info,
+}
+
+impl From<Object> for Handle {
+    fn from(object: Object) -> Handle {
+        match object {
+            Object::Communicator => Handle::Communicator,
+            Object::Datatype => Handle::Datatype,
+            Object::Window => Handle::Window,
+            Object::Request => Handle::Request,
+            Object::Group => Handle::Group,
+            Object::Operation => Handle::Operation,
+            Object::Info => Handle::Info,
+        }
+    }
+}
+
+/// Whether a group has no members: MPI_GROUP_EMPTY, for one, which nobody frees.
+pub fn is_empty(group: u64) -> bool {
+    integer(&GROUP_SIZE, group) <= 0
 }
 
 /// The handle of C for one of Fortran.
@@ -113,6 +134,7 @@ pub fn from_fortran(what: Handle, handle: i32) -> u64 {
         Handle::Window => &WIN_F2C,
         Handle::Group => &GROUP_F2C,
         Handle::Session => &SESSION_F2C,
+        Handle::Info => &INFO_F2C,
     };
     // SAFETY: the type of these functions, whose handles are addresses.
     unsafe { real.get::<extern "C" fn(c_int) -> u64>() }.map_or(0, |convert| convert(handle))
