@@ -12,10 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from narrows import NarrowsError, Study, calibrate, compare, machine, replay, run, sweep, traffic
+from narrows._calibration import FARTHEST
 
 _STUDIES: dict[str, Callable[..., Any]] = {"traffic": traffic, "replay": replay, "run": run}
 # Of a study file.
 _KEYS = {"study", "arguments", "machine", "nodes", "set", "options", "grid", "points", "repeats", "seeds", "out"}
+
+# Root mean square of the relative errors beyond which a calibration is none.
+_ERROR_MAX = 0.2
 
 
 def main() -> int:
@@ -151,6 +155,7 @@ def read_study(path: Path, out: Path | None = None) -> Study:
 
 
 def _calibrate(options: argparse.Namespace) -> int:
+    """Exit code 1: the constants do not explain the values."""
     found = calibrate(options.base, options.files, constants=options.constant)
     if options.json:
         constants = [
@@ -161,6 +166,11 @@ def _calibrate(options: argparse.Namespace) -> int:
         print(json.dumps({"constants": constants, "inseparable": found.inseparable, **errors, "rows": found.table.to_rows()}))
     else:
         print(found.text, end="")
+    if found.error(held_back=False) > _ERROR_MAX:
+        error = f"no constants within a factor of {FARTHEST:.0f} of the base's explain these values"
+        advice = "start from another base, or leave out what is not of this network; no machine file was written"
+        print(f"narrows: error: {error} (error {100 * found.error(held_back=False):.0f} %): {advice}", file=sys.stderr)
+        return 1
     if options.output is not None:
         found.save(options.output)
     return 0

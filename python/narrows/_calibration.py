@@ -151,8 +151,9 @@ def calibrate(
 
     machine = as_machine(base)
     if constants is None:
-        constants = [name for name in CONSTANTS if not str(machine[name]).startswith("0 ")]
-    start = {name: _number(name, str(machine[name])) for name in constants}
+        # Those that this kind of NIC has, and that are not 0.
+        constants = [name for name in CONSTANTS if not _text(machine, name).startswith("0 ")]
+    start = {name: _number(name, _text(machine, name)) for name in constants}
     points = [point for path in files for point in _read(Path(path))]
     places: dict[str, int] = {}
     held = []
@@ -248,25 +249,36 @@ def _read(path: Path) -> list[_Point]:
         raise NarrowsError(f"{path}: neither an output of osu_latency or osu_bw, nor of IMB-MPI1 or examples/pingpong.c")
     reads_clock = "avg latency" in head
     points = []
-    for line in text.splitlines():
-        found = re.match(r"\s*(\d+)\s+(\d+(?:\.(\d+))?)(\s|$)", line)
-        if found and float(found[2]) > 0:
-            points.append(_Point(str(path), kind, int(found[1]), float(found[2]), 10.0 ** -len(found[3] or ""), reads_clock))
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        if words and re.match(r"[-+.\d]", words[0]):
+            points += _point(path, number, kind, words[:2], reads_clock)
     if not points:
         raise NarrowsError(f"{path}: no line with a size and a value")
     return points
 
 
+def _point(path: Path, line: int, kind: str, words: list[str], reads_clock: bool) -> list[_Point]:
+    """Of a size and a value; none where the value is rounded to 0."""
+    size, value = (re.fullmatch(form, word) for form, word in zip((r"\d{1,13}", r"\d{1,9}(?:\.(\d+))?"), [*words, ""], strict=False))
+    if size is None or value is None:
+        unit = "a time in us" if kind == "latency" else "a rate in MB/s"
+        raise NarrowsError(f"{path}:{line}: found `{' '.join(words)}`; expected a size in bytes below 1e13 and {unit} below 1e9")
+    if float(value[0]) == 0:
+        return []
+    return [_Point(str(path), kind, int(size[0]), float(value[0]), 10.0 ** -len(value[1] or ""), reads_clock)]
+
+
 def _read_imb(path: Path, text: str) -> list[_Point]:
     """PingPong of an output of IMB-MPI1: bytes, repetitions, t[usec], MB/s. Its loop reads the clock outside only."""
     points = []
-    for section in text.split("# Benchmarking")[1:]:
-        words = section.split()
-        if words and words[0] == "PingPong":
-            for line in section.splitlines():
-                found = re.match(r"\s*(\d+)\s+\d+\s+(\d+(?:\.(\d+))?)\s", line + " ")
-                if found and float(found[2]) > 0:
-                    points.append(_Point(str(path), "latency", int(found[1]), float(found[2]), 10.0 ** -len(found[3] or ""), False))
+    wanted = False
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        if words[:2] == ["#", "Benchmarking"]:
+            wanted = words[2:3] == ["PingPong"]
+        elif wanted and words and re.match(r"[-+.\d]", words[0]):
+            points += _point(path, number, "latency", [words[0], *words[2:3]], False)
     if not points:
         raise NarrowsError(f"{path}: no PingPong in this output of IMB, which is what is fitted of it")
     return points
@@ -362,6 +374,14 @@ def _settings(start: dict[str, float], x: "numpy.ndarray[Any, Any]", limit: str)
         value *= math.exp(change)
         found[name] = f"{round(value / 1e6)} MB/s" if name.endswith("bandwidth") else f"{round(value * 1e12)} ps"
     return found
+
+
+def _text(machine: Machine, name: str) -> str:
+    """A constant of a machine; "0 " where its kind of NIC has none."""
+    try:
+        return str(machine[name])
+    except KeyError:
+        return "0 (not of this machine)"
 
 
 def _number(name: str, text: str) -> float:

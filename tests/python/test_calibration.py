@@ -124,7 +124,16 @@ def test_what_cannot_be_fitted_is_said(tmp_path: Path) -> None:
     pings.write_text("# Benchmarking PingPing\n0 1000 9.9 0.0\n")
     few = tmp_path / "few.txt"
     few.write_text("# OSU MPI Latency Test v7.4\n# Size       Avg Latency(us)\n1    1.72\n")
+    broken = []
+    for number, row in enumerate(["64 nan", "64 fast", "-64 1.8", "64 -1.8", "64", "1e23 1.8", f"{10**23} 1.8", "64 1e23"]):
+        broken.append((tmp_path / f"broken{number}.txt", row))
+        broken[-1][0].write_text(f"# OSU MPI Latency Test v7.4\n# Size       Avg Latency(us)\n1    1.72\n{row}\n")
+    imb = tmp_path / "imb.txt"
+    imb.write_text("# Benchmarking PingPong\n#bytes #repetitions\n0 1000 1.9 0.0\n8 1000 nan 0.0\n# Benchmarking PingPing\n0 x\n")
     for files, options, message in [
+        *(([file], {}, rf"{file}:4: found `{row}`; expected a size in bytes") for file, row in broken),
+        ([imb], {}, r"imb.txt:4: found `8 nan`"),
+        ([few], {"constants": ["nic.no_such_key"]}, "nic.no_such_key is 0 .not of this machine"),
         ([odd], {}, "osu_bibw is not fitted"),
         ([tmp_path / "absent"], {}, "No such file"),
         ([other], {}, "neither an output of osu_latency"),
@@ -139,7 +148,19 @@ def test_what_cannot_be_fitted_is_said(tmp_path: Path) -> None:
     assert done.returncode == 2 and done.stderr.startswith(f"narrows: error: {odd}: osu_bibw")
 
 
+def test_values_of_another_network_are_refused(tmp_path: Path) -> None:
+    ethernet, machine = tmp_path / "ethernet.txt", tmp_path / "mine.toml"
+    rows = "".join(f"{size} {170 + size / 1000:.2f}\n" for size in SIZES)
+    ethernet.write_text(f"# OSU MPI Latency Test v7.5\n# Size       Avg Latency(us)\n{rows}")
+    command = [sys.executable, "-m", "narrows", "calibrate", str(ethernet), "--constant", "link.host.latency", "-o", str(machine)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1 and "explain these values (error " in done.stderr, done.stderr
+    assert "held back" in done.stdout and not machine.exists()
+
+
 def test_every_preset_is_a_base(tmp_path: Path) -> None:
+    few = tmp_path / "few.txt"
+    few.write_text("# OSU MPI Latency Test v7.4\n# Size       Avg Latency(us)\n1    1.72\n")
     point = _Point("latency", "latency", 8, 1.0, 0.01, False)
     for name in nw.presets():
         folder = tmp_path / name
@@ -150,3 +171,5 @@ def test_every_preset_is_a_base(tmp_path: Path) -> None:
                 _Model(machine, [point], folder, None)
             continue
         assert math.exp(_Model(machine, [point], folder, None).log_values({})[0]) < 100
+        with pytest.raises(nw.NarrowsError, match="too few for"):
+            nw.calibrate(name, [few])

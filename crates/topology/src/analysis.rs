@@ -105,7 +105,7 @@ pub fn channel_loads(topology: &Topology, kind: RoutingKind, pattern: Pattern) -
         (Routing::Torus(routing), _) => detour_loads(&routing.guide, routing.policy, &offer, &mut sum),
         (Routing::HyperX(routing), _) => detour_loads(&routing.guide, routing.policy, &offer, &mut sum),
         (Routing::Table(routing), _) => detour_loads(&routing.guide, routing.policy, &offer, &mut sum),
-        (Routing::AdaptiveTorus(_) | Routing::AdaptiveHyperX(_), _) => None,
+        (Routing::AdaptiveTorus(_) | Routing::AdaptiveHyperX(_) | Routing::AdaptiveTable(_), _) => None,
         (Routing::FatTree(_), _) => unreachable!("fat trees are routed as fat trees"),
     }?;
     let offered: f64 = sum.loads[..topology.hosts() as usize].iter().sum();
@@ -149,9 +149,10 @@ fn detour_loads(guide: &impl Guide, policy: Policy, offer: &Offer, sum: &mut Sum
         // Hosts with the same spread share their ways.
         let mut classes: Vec<(u32, f64)> = Vec::new();
         for &host in &hosts_of[target as usize] {
-            match classes.iter_mut().find(|(spread, _)| *spread == host % spreads) {
+            let of_host = guide.spread(host) % spreads;
+            match classes.iter_mut().find(|(spread, _)| *spread == of_host) {
                 Some((_, count)) => *count += 1.0,
-                None => classes.push((host % spreads, 1.0)),
+                None => classes.push((of_host, 1.0)),
             }
         }
         for &source in &switches {

@@ -475,6 +475,7 @@ impl Routing {
             Routing::AdaptiveTorus(routing) => routing.flood(&mut flood),
             Routing::AdaptiveHyperX(routing) => routing.flood(&mut flood),
             Routing::Table(routing) => routing.flood(&mut flood),
+            Routing::AdaptiveTable(routing) => routing.flood(&mut flood),
         }
         flood.verdict()
     }

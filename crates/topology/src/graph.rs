@@ -286,7 +286,7 @@ impl Topology {
     fn walk_minimal(&self, guide: &impl Guide, source: u32, target: u32, mut visit: impl FnMut(u16)) {
         let (mut at, home) = (guide.home(source), guide.home(target));
         while at != home {
-            let link = &self.links[guide.toward(at, home, target).link as usize];
+            let link = &self.links[guide.toward(at, home, guide.spread(target)).link as usize];
             visit(link.speed);
             let Vertex::Switch(next) = link.to else { unreachable!("a way between switches") };
             at = next;
@@ -302,7 +302,7 @@ impl Topology {
             Shape::DragonflyPlus(guide) => guide.hops(guide.home(source), guide.home(target), target),
             Shape::Torus(guide) => guide.hops(guide.home(source), guide.home(target), target),
             Shape::HyperX(guide) => guide.hops(guide.home(source), guide.home(target), target),
-            Shape::Table(guide) => guide.hops(guide.home(source), guide.home(target), target),
+            Shape::Table(guide) => guide.hops(guide.home(source), guide.home(target), guide.spread(target)),
         }
     }
 
@@ -325,7 +325,10 @@ impl Topology {
         }
         let sources = (0..self.switches()).filter(|&switch| self.group(switch) == 0 && guide.has_hosts(switch));
         let targets = || (0..self.hosts).map(|host| (host, guide.home(host)));
-        2 + sources.map(|source| targets().map(|(host, home)| guide.hops(source, home, host)).max().unwrap_or(0)).max().unwrap_or(0)
+        2 + sources
+            .map(|source| targets().map(|(host, home)| guide.hops(source, home, guide.spread(host))).max().unwrap_or(0))
+            .max()
+            .unwrap_or(0)
     }
 
     /// Number of parts of every kind.

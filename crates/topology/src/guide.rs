@@ -34,8 +34,14 @@ pub trait Guide {
     /// The output of `switch`, its home, to `host`.
     fn ejection(&self, switch: u32, host: u32) -> LinkId;
 
-    /// The next link from `switch` to `target`, another switch. Among equal ways (parallel cables) `spread`, any
-    /// number, selects; the same for the whole way.
+    /// The spread of packets to a host, see [`Guide::toward`].
+    #[inline]
+    fn spread(&self, host: u32) -> u32 {
+        host
+    }
+
+    /// The next link from `switch` to `target`, another switch. Among equal ways (parallel cables) `spread`, that of a
+    /// host or one of `0..spreads()`, selects; the same for the whole way.
     fn toward(&self, switch: u32, target: u32, spread: u32) -> Toward;
 
     /// Links from a switch to another, or itself, as [`Guide::toward`] goes.
@@ -225,7 +231,7 @@ impl<G: Guide> Route for Detours<G> {
         if self.policy != Policy::Minimal && state.phase & (DETOUR | SETTLED) != SETTLED {
             return None;
         }
-        let next = self.guide.toward(switch, home, target);
+        let next = self.guide.toward(switch, home, self.guide.spread(target));
         Some(Step { link: next.link, channel: self.guide.channel(input, next, state) })
     }
 
@@ -235,9 +241,10 @@ impl<G: Guide> Route for Detours<G> {
         if switch == home {
             return Step { link: self.guide.ejection(switch, target), channel: 0 };
         }
+        let spread = self.guide.spread(target);
         if self.policy != Policy::Minimal {
             if state.phase & (DETOUR | SETTLED) == 0 {
-                match self.decide(switch, home, target, &mut load) {
+                match self.decide(switch, home, spread, &mut load) {
                     Some(waypoint) => {
                         state.word = waypoint;
                         state.phase |= DETOUR | SETTLED;
@@ -251,9 +258,9 @@ impl<G: Guide> Route for Detours<G> {
             }
         }
         let next = if state.phase & DETOUR == 0 {
-            self.guide.toward(switch, home, target)
+            self.guide.toward(switch, home, spread)
         } else {
-            self.guide.toward_waypoint(switch, state.word, target)
+            self.guide.toward_waypoint(switch, state.word, spread)
         };
         let channel = self.guide.channel(input, next, state);
         if self.policy == Policy::Progressive && self.guide.next_in_group(switch, next.link).is_none() {

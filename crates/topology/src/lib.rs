@@ -60,5 +60,5 @@ pub use graph_file::GraphFileError;
 pub use guide::Detours;
 pub use hyperx::HyperX;
 pub use routing::{Route, RouteState, Routing, RoutingError, RoutingKind, RoutingOptions, Step};
-pub use table::{CutOff, Table};
+pub use table::{AdaptiveTable, CutOff, Table};
 pub use torus::{Torus, TorusError, TorusParameters};

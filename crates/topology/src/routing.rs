@@ -12,7 +12,7 @@ use crate::fat_tree_routing::{FatTreeRouting, UpPort};
 use crate::graph::{LinkId, Shape, Topology};
 use crate::guide::{Detours, Guide, Policy};
 use crate::hyperx::HyperX;
-use crate::table::Table;
+use crate::table::{AdaptiveTable, Table};
 use crate::torus::Torus;
 use narrows_keys::choice;
 use serde::{Deserialize, Serialize};
@@ -32,7 +32,7 @@ choice! {
         /// Fat trees: the source's number selects the way up.
         SModK = "s-mod-k",
         /// Fat trees: up by the least loaded output, ties round robin; down as D-mod-K. Tori, meshes and HyperX: the
-        /// least loaded link that leads nearer.
+        /// least loaded link that leads nearer. Graphs: the least loaded of equal ways.
         Adaptive = "adaptive",
         /// Tori and meshes: one dimension after the other, with a dateline in every ring.
         DimensionOrder = "dimension-order",
@@ -44,7 +44,7 @@ choice! {
         UgalGlobal = "ugal-g",
         /// UGAL-L, decided again at each switch of the source's group.
         Progressive = "par",
-        /// Ways from a table: the fewest links, made for the graph as it is.
+        /// Ways from a table: the fewest links, made for the graph as it is; targets spread over equal ways.
         Table = "table",
     }
 }
@@ -58,7 +58,7 @@ impl RoutingKind {
             Shape::Dragonfly(_) | Shape::DragonflyPlus(_) => &[Minimal, Valiant, UgalLocal, UgalGlobal, Progressive],
             Shape::Torus(_) | Shape::HyperX(_) => &[Minimal, DimensionOrder, Adaptive, Valiant, UgalLocal],
             Shape::Table(table) if table.is_grouped() => &[Minimal, Table, Valiant, UgalLocal, UgalGlobal, Progressive],
-            Shape::Table(_) => &[Minimal, Table, Valiant, UgalLocal],
+            Shape::Table(_) => &[Minimal, Table, Adaptive, Valiant, UgalLocal],
         }
     }
 }
@@ -76,6 +76,7 @@ impl Shape {
             Shape::DragonflyPlus(guide) => Policy::of(kind).map(|policy| guide.channels(policy)),
             Shape::Torus(guide) if kind == RoutingKind::Adaptive => Some(guide.adaptive_channels()),
             Shape::HyperX(guide) if kind == RoutingKind::Adaptive => Some(guide.adaptive_channels()),
+            Shape::Table(table) if kind == RoutingKind::Adaptive => Some(AdaptiveTable::channels(table)),
             Shape::Torus(guide) => Policy::of(kind).map(|policy| guide.channels(policy)),
             Shape::HyperX(guide) => Policy::of(kind).map(|policy| guide.channels(policy)),
             Shape::Table(guide) => Policy::of(kind).map(|policy| guide.channels(policy)),
@@ -167,6 +168,8 @@ pub enum Routing {
     AdaptiveHyperX(AdaptiveMinimal<HyperX>),
     /// Shortest ways from a table, and detours.
     Table(Detours<Table>),
+    /// The least loaded of equal ways from a table.
+    AdaptiveTable(AdaptiveTable),
 }
 
 /// Does the same for every way of routing.
@@ -181,6 +184,7 @@ macro_rules! each {
             Routing::AdaptiveTorus($inner) => $do,
             Routing::AdaptiveHyperX($inner) => $do,
             Routing::Table($inner) => $do,
+            Routing::AdaptiveTable($inner) => $do,
         }
     };
 }
@@ -217,6 +221,7 @@ impl Routing {
             Shape::DragonflyPlus(guide) => Routing::DragonflyPlus(detours(guide, policy?, topology, options)),
             Shape::Torus(guide) if kind == RoutingKind::Adaptive => Routing::AdaptiveTorus(AdaptiveMinimal::new(guide.clone())),
             Shape::HyperX(guide) if kind == RoutingKind::Adaptive => Routing::AdaptiveHyperX(AdaptiveMinimal::new(guide.clone())),
+            Shape::Table(table) if kind == RoutingKind::Adaptive => Routing::AdaptiveTable(AdaptiveTable::new(table.clone())),
             Shape::Torus(guide) => Routing::Torus(detours(guide, policy?, topology, options)),
             Shape::HyperX(guide) => Routing::HyperX(detours(guide, policy?, topology, options)),
             Shape::Table(guide) => Routing::Table(detours(guide, policy?, topology, options)),

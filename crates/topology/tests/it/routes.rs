@@ -487,15 +487,15 @@ fn links_of_their_own_count_with_their_rates() {
     }
     let cut = bisection(&topology);
     assert_eq!((cut.local, cut.global, cut.speeds.as_slice()), (8, 1, [0, 7, 0, 1, 1].as_slice()));
-    // Every node of a to b over one of the cables, as the table says; the others are not taken.
+    // The nodes of a to b over a cable each, whatever its rate.
     let loads = channel_loads(&topology, RoutingKind::Table, Pattern::Adversarial(1)).unwrap();
     let taken: Vec<u16> =
-        topology.outputs(0).filter(|&link| loads.loads[link as usize] > 1.0).map(|link| topology.links()[link as usize].speed).collect();
-    let [speed] = taken[..] else { panic!("one cable for all: {taken:?}") };
+        topology.outputs(0).filter(|&link| loads.loads[link as usize] > 0.0).map(|link| topology.links()[link as usize].speed).collect();
+    assert_eq!(taken.iter().filter(|&&speed| speed == 3).count(), 1, "the slow cable is one of them: {taken:?}");
     let mut rates = [1.0; 5];
-    near(loads.limit(&topology, &rates).0, 1.0 / 8.0, "eight nodes on one cable");
-    rates[usize::from(speed)] = 0.25;
-    near(loads.limit(&topology, &rates).0, 1.0 / 32.0, "eight nodes on one cable of a quarter of the rate");
+    near(loads.limit(&topology, &rates).0, 1.0, "eight nodes on eight cables");
+    rates[3] = 0.25;
+    near(loads.limit(&topology, &rates).0, 0.25, "a node on a cable of a quarter of the rate");
     let without = topology.clone().with_failures(&[FailedLink { between: [0, 1], cable: Some(7) }], &[]).unwrap();
     assert_eq!(bisection(&without).speeds, [0, 7, 0, 0, 1], "the eighth cable is out of order");
 }
@@ -529,4 +529,78 @@ proptest::proptest! {
             check_failed(&topology);
         }
     }
+}
+
+/// A spine-leaf tree of parallel cables as a graph, its hosts in turn over the leaves or leaf by leaf.
+fn tree_as_a_graph(in_turn: bool) -> Topology {
+    let mut text = String::new();
+    for host in 0..96 {
+        text += &format!("host n{host} leaf{}\n", if in_turn { host % 4 } else { host / 24 });
+    }
+    for (leaf, spine) in (0..4).flat_map(|leaf| [(leaf, 0), (leaf, 1)]) {
+        text += &match (leaf, spine) {
+            (1, 1) => "link leaf1 spine1 bandwidth=16Gbit/s\nlink leaf1 spine1 x5\n".to_owned(),
+            _ => format!("link leaf{leaf} spine{spine} x6\n"),
+        };
+    }
+    graph_file::parse("tree", &text, None).unwrap()
+}
+
+fn load_max(topology: &Topology, kind: RoutingKind) -> f64 {
+    channel_loads(topology, kind, Pattern::Uniform).unwrap().loads.into_iter().fold(0.0, f64::max)
+}
+
+#[test]
+fn a_graph_spreads_over_parallel_cables_as_the_tree_that_it_is() {
+    let tree = FatTree::pgft(&[24, 4], &[1, 2], &[1, 6]).unwrap().build();
+    for in_turn in [false, true] {
+        let graph = tree_as_a_graph(in_turn);
+        assert_eq!(load_max(&graph, RoutingKind::Table), load_max(&tree, RoutingKind::DModK));
+        assert_eq!(graph.shape().virtual_channels(RoutingKind::Table), Some(1));
+        assert_eq!(graph.shape().virtual_channels(RoutingKind::Adaptive), Some(1));
+    }
+}
+
+/// Three levels: what a spine passes on is spread again, and not by what selected the spine.
+#[test]
+fn a_graph_spreads_at_every_level() {
+    let (mut text, mut tree) = (String::new(), 0.0);
+    for leaf in 0..16 {
+        text += &format!("hosts leaf{leaf} 4\n");
+    }
+    for (pod, spine) in (0..4).flat_map(|pod| (0..4).map(move |spine| (pod, spine))) {
+        (0..4).for_each(|leaf| text += &format!("link leaf{} spine{}\n", pod * 4 + leaf, pod * 4 + spine));
+        (0..4).for_each(|core| text += &format!("link spine{} core{}\n", pod * 4 + spine, spine * 4 + core));
+    }
+    let graph = graph_file::parse("three levels", &text, None).unwrap();
+    tree += load_max(&FatTree::k_ary_n_tree(4, 3).unwrap().build(), RoutingKind::DModK);
+    let found = load_max(&graph, RoutingKind::Table);
+    assert!(found <= tree * 1.05, "{found} against {tree}");
+    assert_eq!(graph.shape().virtual_channels(RoutingKind::Table), Some(1));
+}
+
+#[test]
+fn adaptive_ways_of_a_graph_take_the_idle_cable_and_the_usual_one_of_equals() {
+    let graph = tree_as_a_graph(false);
+    let options = RoutingOptions::default();
+    let mut adaptive = Routing::new(RoutingKind::Adaptive, &graph, options).unwrap();
+    let mut table = Routing::new(RoutingKind::Table, &graph, options).unwrap();
+    let usual = table.path(&graph, 0, 30, RouteState::default(), |_| 0);
+    assert_eq!(adaptive.path(&graph, 0, 30, RouteState::default(), |_| 7), usual);
+    let other = adaptive.path(&graph, 0, 30, RouteState::default(), |link| u64::from(usual.contains(&link)));
+    assert_eq!(other.len(), usual.len());
+    assert!(other[1] != usual[1] && other[2] != usual[2], "{other:?} beside {usual:?}");
+}
+
+#[test]
+fn a_route_takes_all_cables_to_its_neighbour() {
+    let text = "hosts a 4\nhosts b 4\nlink a b x4\nlink a c x2\nlink c b x2\nroute a b c\n";
+    let graph = graph_file::parse("route", text, None).unwrap();
+    let mut routing = Routing::new(RoutingKind::Table, &graph, RoutingOptions::default()).unwrap();
+    let first: std::collections::BTreeSet<u32> = (4..8)
+        .map(|target| routing.path(&graph, 0, target, RouteState::default(), |_| 0))
+        .inspect(|way| assert_eq!(way.len(), 4))
+        .map(|way| way[1])
+        .collect();
+    assert_eq!(first.len(), 2);
 }
