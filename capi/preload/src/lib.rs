@@ -49,9 +49,8 @@
 //! * MPI_Win_get_attr says that a shared window was made by MPI_Win_allocate_shared in C only.
 //! * MPI_Comm_split_type answers for MPI_COMM_TYPE_SHARED; other types see the machine that really runs the program.
 //!   All ranks must ask for the same type or MPI_UNDEFINED.
-//! * Variables that the launcher sets (`OMPI_COMM_WORLD_LOCAL_RANK`, `MPI_LOCALRANKID`) and `/proc/cpuinfo` describe
-//!   the host that really runs the program. The simulated host name resolves to `localhost`, names of other simulated
-//!   hosts do not.
+//! * `/proc/cpuinfo` describes the host that really runs the program. The simulated host name resolves to `localhost`,
+//!   names of other simulated hosts do not.
 //! * Partners in marks are ranks of the communicator of the call.
 //! * Symbols are found by name: functions that the program has linked in statically are its own.
 

@@ -179,6 +179,7 @@ unsafe extern "C" fn constructor() {
         descriptors::prepare();
         portals::born();
         machine::show_own_node();
+        machine::show_own_place();
     }
 }
 
