@@ -14,6 +14,7 @@
 //! * `meet.rs`: clocks of threads that wait for each other; `pthreads.rs`: by POSIX' means, `openmp.rs`: by those of
 //!   OpenMP.
 //! * `descriptors.rs`: waiting at sockets and pipes for other ranks.
+//! * `exec.rs`: our libraries stay where a script preloads its own.
 //! * `files.rs`: a file that would only cost time, one that would stay behind, and non-blocking access.
 //! * `launcher.rs`: barriers of programs without MPI.
 //! * `windows.rs`: windows of memory that the ranks of a node share.
@@ -68,6 +69,8 @@ mod check;
 mod clock;
 #[cfg(not(test))]
 mod descriptors;
+#[cfg(not(test))]
+mod exec;
 #[cfg(not(test))]
 mod files;
 #[cfg(not(test))]
