@@ -43,6 +43,20 @@ int main(int argc, char **argv)
         if (!strcmp(names + (size_t)r * L, mine))
             expected += r;
     CHECK_EQ(sum, expected);
+#if defined(MPI_COMM_TYPE_HW_GUIDED) || (defined(OPEN_MPI) && OMPI_MAJOR_VERSION >= 5)
+    /* The same by the name of what they share. */
+    MPI_Info info;
+    MPI_Comm memory;
+    int same_ranks;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "mpi_hw_resource_type", "mpi_shared_memory");
+    MPI_Comm_split_type(WORLD, MPI_COMM_TYPE_HW_GUIDED, rank, info, &memory);
+    MPI_Comm_compare(node, memory, &same_ranks);
+    if (same_ranks != MPI_CONGRUENT)
+        fail_at(__FILE__, __LINE__, "MPI_COMM_TYPE_HW_GUIDED", "other ranks than MPI_COMM_TYPE_SHARED");
+    MPI_Comm_free(&memory);
+    MPI_Info_free(&info);
+#endif
     MPI_Comm_free(&node);
     free(names);
     return finish("comm_shared");

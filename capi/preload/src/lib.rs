@@ -14,6 +14,7 @@
 //! * `meet.rs`: clocks of threads that wait for each other; `pthreads.rs`: by POSIX' means, `openmp.rs`: by those of
 //!   OpenMP.
 //! * `descriptors.rs`: waiting at sockets and pipes for other ranks.
+//! * `exec.rs`: our libraries stay where a script preloads its own.
 //! * `files.rs`: a file that would only cost time, one that would stay behind, and non-blocking access.
 //! * `launcher.rs`: barriers of programs without MPI.
 //! * `windows.rs`: windows of memory that the ranks of a node share.
@@ -47,11 +48,11 @@
 //!   except through MPI_Wtime.
 //! * `longjmp` or an exception out of an MPI call ends its mark at the next MPI call of that thread.
 //! * MPI_Win_get_attr says that a shared window was made by MPI_Win_allocate_shared in C only.
-//! * MPI_Comm_split_type answers for MPI_COMM_TYPE_SHARED; other types see the machine that really runs the program.
-//!   All ranks must ask for the same type or MPI_UNDEFINED.
-//! * Variables that the launcher sets (`OMPI_COMM_WORLD_LOCAL_RANK`, `MPI_LOCALRANKID`) and `/proc/cpuinfo` describe
-//!   the host that really runs the program. The simulated host name resolves to `localhost`, names of other simulated
-//!   hosts do not.
+//! * MPI_Comm_split_type answers for MPI_COMM_TYPE_SHARED, and in C for MPI_COMM_TYPE_HW_GUIDED and RESOURCE_GUIDED
+//!   with `mpi_shared_memory`; other types see the machine that really runs the program. All ranks must ask for the
+//!   same type or MPI_UNDEFINED.
+//! * `/proc/cpuinfo` describes the host that really runs the program. The simulated host name resolves to `localhost`,
+//!   names of other simulated hosts do not.
 //! * Partners in marks are ranks of the communicator of the call.
 //! * Symbols are found by name: functions that the program has linked in statically are its own.
 
@@ -69,6 +70,8 @@ mod check;
 mod clock;
 #[cfg(not(test))]
 mod descriptors;
+#[cfg(not(test))]
+mod exec;
 #[cfg(not(test))]
 mod files;
 #[cfg(not(test))]

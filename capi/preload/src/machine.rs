@@ -63,6 +63,49 @@ pub fn show_own_node() {
     }
 }
 
+/// What launchers call the number of a rank among those of its node.
+const LOCAL_RANKS: [&CStr; 6] = [
+    c"OMPI_COMM_WORLD_LOCAL_RANK",
+    c"OMPI_COMM_WORLD_NODE_RANK",
+    c"MPI_LOCALRANKID",
+    c"PMI_LOCAL_RANK",
+    c"MV2_COMM_WORLD_LOCAL_RANK",
+    c"SLURM_LOCALID",
+];
+/// What they call how many there are.
+const LOCAL_SIZES: [&CStr; 4] = [c"OMPI_COMM_WORLD_LOCAL_SIZE", c"MPI_LOCALNRANKS", c"PMI_LOCAL_SIZE", c"MV2_COMM_WORLD_LOCAL_SIZE"];
+
+/// The launcher has started all ranks on one host, and counts them so in what it puts into their environment; programs
+/// and the scripts that start them choose a device by that. Variables that it has not set stay away.
+pub fn show_own_place() {
+    // SAFETY: a constant name, whose value has a zero; the process has one thread yet.
+    let map = unsafe {
+        let map = libc::getenv(c"NARROWS_MAP".as_ptr());
+        if map.is_null() { c"" } else { CStr::from_ptr(map) }
+    };
+    if portals::cores().is_none() {
+        return;
+    }
+    let Some((local, size)) = map.to_str().ok().and_then(|map| place_on_node(map, portals::rank() as usize)) else { return };
+    let values = LOCAL_RANKS.iter().map(|name| (name, local)).chain(LOCAL_SIZES.iter().map(|name| (name, size)));
+    for (name, value) in values {
+        let Ok(value) = CString::new(value.to_string()) else { continue };
+        // SAFETY: as above; the C library copies what it is given.
+        unsafe {
+            if !libc::getenv(name.as_ptr()).is_null() {
+                libc::setenv(name.as_ptr(), value.as_ptr(), 1);
+            }
+        }
+    }
+}
+
+/// The number of a rank among those of its node, and how many these are. `map`: `nid:pid` of each rank.
+fn place_on_node(map: &str, rank: usize) -> Option<(usize, usize)> {
+    let nodes = || map.split(',').map(|process| process.split(':').next());
+    let own = nodes().nth(rank)?;
+    Some((nodes().take(rank).filter(|&node| node == own).count(), nodes().filter(|&node| node == own).count()))
+}
+
 /// As gethostname(2): a name that does not fit is cut, and ENAMETOOLONG.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn gethostname(name: *mut c_char, size: size_t) -> c_int {

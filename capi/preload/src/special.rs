@@ -3,7 +3,7 @@
 
 use crate::symbols::{self, Real};
 use crate::trampoline::{Mark, number};
-use crate::{clock, pml, portals, state};
+use crate::{clock, pml, portals, state, windows};
 use narrows_mpilib::Constants;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -145,13 +145,14 @@ const UNDEFINED: c_int = -32766;
 
 /// The colour of this rank if the ranks of one simulated node are asked for. A rank that asks for nothing takes part in
 /// the same collective call as the others.
-fn node_color(split_type: c_int, constants: &Constants) -> Option<c_int> {
+fn node_color(split_type: c_int, constants: &Constants, asks_for_memory: impl FnOnce() -> bool) -> Option<c_int> {
     if !in_run() {
         return None;
     }
     match split_type {
         UNDEFINED => Some(UNDEFINED),
         shared if shared == constants.comm_type_shared => Some(portals::node()),
+        guided if constants.comm_types_guided.contains(&guided) && asks_for_memory() => Some(portals::node()),
         _ => None,
     }
 }
@@ -174,7 +175,9 @@ macro_rules! split_type_c {
                 // SAFETY: the prototypes in mpi.h; arguments as they came.
                 unsafe {
                     let real: SplitType = REAL.call();
-                    match node_color(split_type, &constants(real as usize)) {
+                    let constants = constants(real as usize);
+                    let asks_for_memory = || windows::info_is(info, c"mpi_hw_resource_type", c"mpi_shared_memory");
+                    match node_color(split_type, constants, asks_for_memory) {
                         Some(color) => SPLIT.call::<Split>()(comm, color, key, new),
                         None => real(comm, split_type, key, info, new),
                     }
@@ -204,7 +207,7 @@ macro_rules! split_type_fortran {
                 // SAFETY: the Fortran interface of the calls; arguments as they came.
                 unsafe {
                     let real: SplitTypeFortran = REAL.call();
-                    match node_color(*split_type, &constants(real as usize)) {
+                    match node_color(*split_type, constants(real as usize), || false) {
                         Some(mut color) => SPLIT.call::<SplitFortran>()(comm, &mut color, key, new, error),
                         None => real(comm, split_type, key, info, new, error),
                     }

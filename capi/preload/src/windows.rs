@@ -140,15 +140,24 @@ mod mpi {
 
 /// Whether the info object asks for segments that need not be adjacent.
 unsafe fn may_be_apart(info: Handle) -> bool {
+    // SAFETY: the caller's info object.
+    unsafe { info_is(info, c"alloc_shared_noncontig", c"true") }
+}
+
+/// Whether the info object has this key with this value.
+///
+/// # Safety
+/// A handle of an info object.
+pub unsafe fn info_is(info: Handle, key: &CStr, expected: &CStr) -> bool {
     if handle_of(info) == symbols::abi().handles.info_null.handle(symbols::variable) {
         return false;
     }
-    let (mut value, mut there) = ([0u8; 8], 0);
+    let (mut value, mut there) = ([0u8; 32], 0);
     // SAFETY: the caller's info object; the value has one byte more than said, for the zero.
     unsafe {
-        mpi::info_get(info, c"alloc_shared_noncontig".as_ptr(), value.len() as c_int - 1, value.as_mut_ptr().cast(), &mut there) == 0
+        mpi::info_get(info, key.as_ptr(), value.len() as c_int - 1, value.as_mut_ptr().cast(), &mut there) == 0
             && there != 0
-            && CStr::from_bytes_until_nul(&value).is_ok_and(|value| value == c"true")
+            && CStr::from_bytes_until_nul(&value).is_ok_and(|value| value == expected)
     }
 }
 

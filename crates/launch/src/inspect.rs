@@ -21,6 +21,7 @@ pub fn locate(program: &str) -> Result<String, LaunchError> {
 /// looked up in `PATH`, or else in this folder, as launchers do. Python is asked which library mpi4py uses; what other
 /// scripts and wrappers start is read in them and in the arguments.
 pub fn inspect(program: &str, arguments: &[String]) -> Result<Mpi, LaunchError> {
+    refuse_launcher(program, arguments)?;
     let file = library_of_command(&find(&locate(program)?)?, arguments)?;
     if is_portals(&file) {
         // Hydra if it is there.
@@ -30,6 +31,35 @@ pub fn inspect(program: &str, arguments: &[String]) -> Result<Mpi, LaunchError> 
     }
     let Some(library) = library_of_file(&file)? else { return Err(LaunchError::UnknownMpi(file)) };
     launcher_of(library, file)
+}
+
+/// Names that all launchers of MPI programs have, beside those of the libraries that we know.
+const LAUNCHERS: [&str; 7] = ["mpirun", "mpiexec", "mpiexec.hydra", "mpiexec.openmpi", "orterun", "prterun", "srun"];
+/// Options of launchers in front of a number of ranks.
+const RANKS: [&str; 5] = ["-n", "-np", "--np", "--n", "--ntasks"];
+/// Others that stand in front of a value.
+const WITH_VALUE: [&str; 9] = ["-c", "-N", "--nodes", "-ppn", "--map-by", "--bind-to", "-H", "--host", "--hostfile"];
+
+/// A launcher in the place of a program would start ranks of its own for each rank.
+fn refuse_launcher(program: &str, arguments: &[String]) -> Result<(), LaunchError> {
+    let name = Path::new(program).file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let known = LIBRARIES.iter().any(|library| library.launchers.contains(&name.as_str()) && name != portals::SH);
+    if !known && !LAUNCHERS.contains(&name.as_str()) {
+        return Ok(());
+    }
+    let mut words = arguments.iter().map(String::as_str);
+    let (mut ranks, mut started) = ("RANKS", Vec::new());
+    while let Some(word) = words.next() {
+        if RANKS.contains(&word) {
+            ranks = words.next().unwrap_or(ranks);
+        } else if WITH_VALUE.contains(&word) {
+            words.next();
+        } else if !word.starts_with('-') {
+            started = std::iter::once(word).chain(words.by_ref()).collect();
+        }
+    }
+    let started = if started.is_empty() { String::from("PROGRAM") } else { started.join(" ") };
+    Err(LaunchError::Launcher { name, ranks: ranks.to_owned(), program: started })
 }
 
 /// The MPI that a launcher belongs to.
@@ -56,6 +86,7 @@ fn file_beside(launcher: &Path, library: &Library) -> Option<PathBuf> {
 
 /// A launcher that was named by hand must be that of the program's library, as far as that can be found.
 pub fn check_launcher(mpi: &Mpi, program: &str, arguments: &[String]) -> Result<(), LaunchError> {
+    refuse_launcher(program, arguments)?;
     let Ok(file) = locate(program).and_then(|program| library_of_command(&find(&program)?, arguments)) else { return Ok(()) };
     let Some(library) = (if is_portals(&file) { None } else { library_of_file(&file)? }) else { return Ok(()) };
     let wrong = |library, name: String| LaunchError::WrongLauncher { launcher: mpi.launcher.clone(), mpi: mpi.to_string(), library, name };
@@ -281,6 +312,23 @@ pub(crate) fn major(version: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_launcher_is_no_program() {
+        let line = |words: &str| {
+            let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+            inspect(&words[0], &words[1..]).unwrap_err().to_string()
+        };
+        for (words, expected) in [
+            ("mpirun -n 2 ./a x -n 3", "write narrows run -n 2 -- ./a x -n 3"),
+            ("/usr/bin/mpiexec.hydra --bind-to core -np 4 ./a", "write narrows run -n 4 -- ./a"),
+            ("srun --ntasks 8 --exclusive ./a", "write narrows run -n 8 -- ./a"),
+            ("orterun ./a", "write narrows run -n RANKS -- ./a"),
+            ("prterun", "write narrows run -n RANKS -- PROGRAM"),
+        ] {
+            assert!(line(words).ends_with(expected), "{words}: {}", line(words));
+        }
+    }
 
     #[test]
     fn the_library_among_others() {

@@ -175,6 +175,16 @@ pub enum LaunchError {
     /// Words that name no programs of a job.
     #[error("{0}")]
     Apps(String),
+    /// A launcher in the place of a program.
+    #[error("{name}: narrows starts the ranks by the launcher of their MPI itself; write narrows run -n {ranks} -- {program}")]
+    Launcher {
+        /// The launcher.
+        name: String,
+        /// Its number of ranks, or a word for it.
+        ranks: String,
+        /// What it was to start.
+        program: String,
+    },
     /// A launcher of another MPI than the program's.
     #[error("{launcher}: the launcher of {mpi}, but the program uses {library}, which is {name}; leave --mpirun away, or name its own")]
     WrongLauncher {

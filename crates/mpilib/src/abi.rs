@@ -107,6 +107,8 @@ pub struct Constants {
     pub topologies: [i32; 3],
     /// MPI_COMM_TYPE_SHARED
     pub comm_type_shared: i32,
+    /// MPI_COMM_TYPE_HW_GUIDED and MPI_COMM_TYPE_RESOURCE_GUIDED, as far as the library has them.
+    pub comm_types_guided: &'static [i32],
     /// MPI_THREAD_MULTIPLE
     pub thread_multiple: i32,
     /// MPI_THREAD_SERIALIZED

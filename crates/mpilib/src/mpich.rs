@@ -109,6 +109,7 @@ pub static ABI: Abi = Abi {
         tag_at: 12,
         topologies: [2, 1, 3],
         comm_type_shared: 1,
+        comm_types_guided: &[2, 4],
         thread_multiple: 3,
         thread_serialized: 2,
         proc_null: -1,

@@ -232,6 +232,7 @@ pub static ABI: Abi = Abi {
         tag_at: 4,
         topologies: [1, 2, 3],
         comm_type_shared: 0,
+        comm_types_guided: &[13],
         thread_multiple: 3,
         thread_serialized: 2,
         proc_null: -2,

@@ -47,6 +47,7 @@ pub static ABI: Abi = Abi {
         tag_at: 4,
         topologies: [211, 212, 213],
         comm_type_shared: 221,
+        comm_types_guided: &[223, 224],
         thread_multiple: 4096,
         thread_serialized: 2048,
         proc_null: -3,

@@ -204,6 +204,7 @@ impl RunOutcome {
             0 if self.check == Check::Strict && self.report.checked.findings.iter().any(narrows_live::Finding::is_error) => {
                 exit::FOUND.into()
             }
+            0 if !self.report.started => exit::NO.into(),
             code => code,
         }
     }
@@ -430,7 +431,10 @@ impl RunOutcome {
         }
         if !report.started {
             return vec![if report.exit_code == 0 {
-                String::from("the program ended without calling MPI_Init (or PtlInit): nothing was simulated")
+                String::from(
+                    "the program ended without calling MPI_Init (or PtlInit): nothing was simulated; a script that starts it must leave \
+                     LD_PRELOAD and NARROWS_CHANNEL in its environment, and start no launcher of its own",
+                )
             } else {
                 format!(
                     "{} ended with code {} before all ranks had left MPI_Init; its messages are above, `-v` shows the command; if it \
