@@ -3,6 +3,7 @@
 
 mod alone;
 mod figures;
+mod graphs;
 mod groups;
 mod processes;
 mod processors;
