@@ -136,6 +136,7 @@ def cases(programs: int = 400) -> list[Case]:
         Case("comm_shared", "comm_shared.c", narrows_arguments=("1",)),
         Case("comm_shared_ppn4", "comm_shared.c", narrows_arguments=("4",), options=("--ppn", "4"), ranks=(16, 64), runners=narrows),
         Case("comm_shared_ppn3", "comm_shared.c", narrows_arguments=("3",), options=("--ppn", "3"), ranks=(16,), runners=narrows),
+        Case("split_types", "split_types.c", options=("--ppn", "2"), ranks=(4,), runners=narrows, expected=lambda n: f"split_types: ranks={n} checks={n} ok"),
         Case("local_rank", "local_rank.c", options=("--ppn", "3"), ranks=(4,), runners=narrows),
         Case("preload_replaced", "preload_replaced.c", ranks=(2,), runners=narrows, expected=lambda n: f"preload_replaced: ranks={n} checks={3 * n} ok"),
         Case("environment", "environment.c", verify=time_is_simulated),

@@ -48,9 +48,9 @@
 //!   except through MPI_Wtime.
 //! * `longjmp` or an exception out of an MPI call ends its mark at the next MPI call of that thread.
 //! * MPI_Win_get_attr says that a shared window was made by MPI_Win_allocate_shared in C only.
-//! * MPI_Comm_split_type answers for MPI_COMM_TYPE_SHARED, and in C for MPI_COMM_TYPE_HW_GUIDED and RESOURCE_GUIDED
-//!   with `mpi_shared_memory`; other types see the machine that really runs the program. All ranks must ask for the
-//!   same type or MPI_UNDEFINED.
+//! * MPI_Comm_split_type answers for the simulated machine, whose nodes have one package and one NUMA domain, and a
+//!   core for each rank. In Fortran guided and unguided types see the machine that really runs the program, and so do
+//!   neighbourhoods of MPICH. All ranks must ask for the same type or MPI_UNDEFINED.
 //! * `/proc/cpuinfo` describes the host that really runs the program. The simulated host name resolves to `localhost`,
 //!   names of other simulated hosts do not.
 //! * Partners in marks are ranks of the communicator of the call.

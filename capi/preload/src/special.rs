@@ -4,7 +4,7 @@
 use crate::symbols::{self, Real};
 use crate::trampoline::{Mark, number};
 use crate::{clock, pml, portals, state, windows};
-use narrows_mpilib::Constants;
+use narrows_mpilib::{Constants, SplitBy};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
@@ -143,24 +143,80 @@ processor_name_fortran! {
 /// MPI_UNDEFINED, the same in all three families.
 const UNDEFINED: c_int = -32766;
 
-/// The colour of this rank if the ranks of one simulated node are asked for. A rank that asks for nothing takes part in
-/// the same collective call as the others.
-fn node_color(split_type: c_int, constants: &Constants, asks_for_memory: impl FnOnce() -> bool) -> Option<c_int> {
-    if !in_run() {
-        return None;
-    }
-    match split_type {
-        UNDEFINED => Some(UNDEFINED),
-        shared if shared == constants.comm_type_shared => Some(portals::node()),
-        guided if constants.comm_types_guided.contains(&guided) && asks_for_memory() => Some(portals::node()),
-        _ => None,
+/// What stands for nodes in info objects: hwloc's words, and those of Open MPI and MPICH. A simulated node has one
+/// package and one NUMA domain, so they are the same.
+const NODES: [&str; 12] =
+    ["mpi_shared_memory", "machine", "node", "host", "board", "cu", "cluster", "package", "socket", "numa", "numanode", "l3cache"];
+/// What stands for cores: each rank has its own.
+const CORES: [&str; 9] = ["core", "hwthread", "pu", "l1cache", "l1dcache", "l1icache", "l1ucache", "l2cache", "l2ucache"];
+
+/// How a rank takes part in MPI_Comm_split_type.
+enum Split {
+    /// With this colour.
+    Color(c_int),
+    /// As a member of the next smaller part of the machine.
+    Next,
+    /// As the library says: it knows no such part.
+    Native,
+}
+
+/// A part of the machine by its name in an info object.
+fn named(name: &[u8]) -> Option<SplitBy> {
+    let name = name.strip_prefix(b"hwloc://").unwrap_or(name);
+    let among = |names: &[&str]| names.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name));
+    if among(&NODES) { Some(SplitBy::Node) } else { among(&CORES).then_some(SplitBy::Core) }
+}
+
+/// How this rank takes part; the simulated machine says who is where. `info`: what it names under a key.
+fn split(split_type: c_int, constants: &Constants, info: impl Fn(&CStr) -> Option<Option<SplitBy>>) -> Split {
+    let by = constants.comm_types.iter().find(|known| known.0 == split_type).map(|known| known.1);
+    let by = match by {
+        _ if !in_run() => None,
+        // It takes part in the same collective call as the others.
+        _ if split_type == UNDEFINED => return Split::Color(UNDEFINED),
+        Some(SplitBy::Unguided) => return Split::Next,
+        Some(SplitBy::Guided) => info(c"mpi_hw_resource_type").flatten(),
+        // MPICH's finer kinds of it.
+        Some(SplitBy::Node) => info(c"shmem_topo").flatten().or(by),
+        _ => by,
+    };
+    match by {
+        Some(SplitBy::Node) => Split::Color(portals::node()),
+        Some(SplitBy::Core) => Split::Color(portals::rank() as c_int),
+        _ => Split::Native,
     }
 }
 
 /// Handles are pointers in Open MPI and the standard ABI and ints in MPICH; as a word they pass through unchanged.
 pub type Handle = *mut c_void;
 type SplitType = unsafe extern "C" fn(Handle, c_int, c_int, Handle, *mut Handle) -> c_int;
-type Split = unsafe extern "C" fn(Handle, c_int, c_int, *mut Handle) -> c_int;
+type SplitByColor = unsafe extern "C" fn(Handle, c_int, c_int, *mut Handle) -> c_int;
+
+/// Splits by nodes, or a communicator of one node by cores. Of one rank nothing is left to be split.
+///
+/// # Safety
+/// The arguments of MPI_Comm_split_type, whose counterpart by colour is `parted`.
+unsafe fn split_next(parted: SplitByColor, comm: Handle, key: c_int, new: *mut Handle) -> c_int {
+    static SIZE: Real = Real::new(c"PMPI_Comm_size");
+    static FREE: Real = Real::new(c"PMPI_Comm_free");
+    // SAFETY: the prototypes in mpi.h.
+    unsafe {
+        let size: unsafe extern "C" fn(Handle, *mut c_int) -> c_int = SIZE.call();
+        let free: unsafe extern "C" fn(*mut Handle) -> c_int = FREE.call();
+        let code = parted(comm, portals::node(), key, new);
+        if code != 0 {
+            return code;
+        }
+        // An int in MPICH.
+        let made = if symbols::abi().int_handles { *new.cast::<u32>() as usize as Handle } else { *new };
+        let (mut all, mut here) = (0, 0);
+        if size(comm, &mut all) != 0 || size(made, &mut here) != 0 || here < all {
+            return 0;
+        }
+        free(new);
+        parted(comm, if all > 1 { portals::rank() as c_int } else { UNDEFINED }, key, new)
+    }
+}
 
 macro_rules! split_type_c {
     ($($name:ident $text:literal $split:literal;)*) => {
@@ -176,10 +232,11 @@ macro_rules! split_type_c {
                 unsafe {
                     let real: SplitType = REAL.call();
                     let constants = constants(real as usize);
-                    let asks_for_memory = || windows::info_is(info, c"mpi_hw_resource_type", c"mpi_shared_memory");
-                    match node_color(split_type, constants, asks_for_memory) {
-                        Some(color) => SPLIT.call::<Split>()(comm, color, key, new),
-                        None => real(comm, split_type, key, info, new),
+                    let parted: SplitByColor = SPLIT.call();
+                    match split(split_type, constants, |key| windows::info_value(info, key, named)) {
+                        Split::Color(color) => parted(comm, color, key, new),
+                        Split::Next => split_next(parted, comm, key, new),
+                        Split::Native => real(comm, split_type, key, info, new),
                     }
                 }
             }
@@ -207,9 +264,10 @@ macro_rules! split_type_fortran {
                 // SAFETY: the Fortran interface of the calls; arguments as they came.
                 unsafe {
                     let real: SplitTypeFortran = REAL.call();
-                    match node_color(*split_type, constants(real as usize), || false) {
-                        Some(mut color) => SPLIT.call::<SplitFortran>()(comm, &mut color, key, new, error),
-                        None => real(comm, split_type, key, info, new, error),
+                    // Info objects and the sizes of communicators are those of C.
+                    match split(*split_type, constants(real as usize), |_| None) {
+                        Split::Color(mut color) => SPLIT.call::<SplitFortran>()(comm, &mut color, key, new, error),
+                        Split::Next | Split::Native => real(comm, split_type, key, info, new, error),
                     }
                 }
             }

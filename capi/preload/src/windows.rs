@@ -148,17 +148,24 @@ unsafe fn may_be_apart(info: Handle) -> bool {
 ///
 /// # Safety
 /// A handle of an info object.
-pub unsafe fn info_is(info: Handle, key: &CStr, expected: &CStr) -> bool {
+unsafe fn info_is(info: Handle, key: &CStr, expected: &CStr) -> bool {
+    // SAFETY: the caller's info object.
+    unsafe { info_value(info, key, |value| value == expected.to_bytes()) == Some(true) }
+}
+
+/// What `read` finds in the value of a key, if the info object has it.
+///
+/// # Safety
+/// A handle of an info object.
+pub unsafe fn info_value<T>(info: Handle, key: &CStr, read: impl FnOnce(&[u8]) -> T) -> Option<T> {
     if handle_of(info) == symbols::abi().handles.info_null.handle(symbols::variable) {
-        return false;
+        return None;
     }
-    let (mut value, mut there) = ([0u8; 32], 0);
+    let (mut value, mut there) = ([0u8; 64], 0);
     // SAFETY: the caller's info object; the value has one byte more than said, for the zero.
-    unsafe {
-        mpi::info_get(info, key.as_ptr(), value.len() as c_int - 1, value.as_mut_ptr().cast(), &mut there) == 0
-            && there != 0
-            && CStr::from_bytes_until_nul(&value).is_ok_and(|value| value == expected)
-    }
+    let code = unsafe { mpi::info_get(info, key.as_ptr(), value.len() as c_int - 1, value.as_mut_ptr().cast(), &mut there) };
+    let value = CStr::from_bytes_until_nul(&value).ok().filter(|_| code == 0 && there != 0)?;
+    Some(read(value.to_bytes()))
 }
 
 /// A descriptor that is closed when it is dropped.

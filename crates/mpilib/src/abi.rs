@@ -84,6 +84,19 @@ impl Predefined {
     }
 }
 
+/// What MPI_Comm_split_type splits a communicator by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SplitBy {
+    /// Nodes, which have one package and one NUMA domain, with a cache of the last level.
+    Node,
+    /// Cores, with their nearer caches and hardware threads; each rank has its own.
+    Core,
+    /// What the info object names.
+    Guided,
+    /// The next smaller ones: nodes, then cores.
+    Unguided,
+}
+
 /// Numbers of C.
 #[derive(Clone, Copy, Debug)]
 pub struct Constants {
@@ -105,10 +118,8 @@ pub struct Constants {
     pub tag_at: usize,
     /// MPI_CART, MPI_GRAPH, MPI_DIST_GRAPH
     pub topologies: [i32; 3],
-    /// MPI_COMM_TYPE_SHARED
-    pub comm_type_shared: i32,
-    /// MPI_COMM_TYPE_HW_GUIDED and MPI_COMM_TYPE_RESOURCE_GUIDED, as far as the library has them.
-    pub comm_types_guided: &'static [i32],
+    /// MPI_COMM_TYPE_SHARED and the others that the library has, with what they split by.
+    pub comm_types: &'static [(i32, SplitBy)],
     /// MPI_THREAD_MULTIPLE
     pub thread_multiple: i32,
     /// MPI_THREAD_SERIALIZED

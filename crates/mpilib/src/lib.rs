@@ -27,7 +27,7 @@ mod openmpi;
 pub mod portals;
 mod standard;
 
-pub use abi::{Abi, Constants, Fortran, Handles, Has, KnownAbi, MAX, MIN, Numbering, Predefined, SUM};
+pub use abi::{Abi, Constants, Fortran, Handles, Has, KnownAbi, MAX, MIN, Numbering, Predefined, SUM, SplitBy};
 pub use find::{FILE_NAMES, Lookup, find};
 pub use hydra::with_path;
 pub use library::{App, Job, Library, Network, PROVIDER, Transport};

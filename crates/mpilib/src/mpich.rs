@@ -1,7 +1,7 @@
 //! MPICH 4 and 5. Values: mpi.h of MPICH 5.0.2; the command line was tried with it too.
 
 use crate::Predefined::Number;
-use crate::{Abi, Constants, Fortran, Handles, Job, Library, Network, Numbering, hydra};
+use crate::{Abi, Constants, Fortran, Handles, Job, Library, Network, Numbering, SplitBy, hydra};
 use std::process::Command;
 
 pub static LIBRARY: Library = Library {
@@ -108,8 +108,7 @@ pub static ABI: Abi = Abi {
         source_at: 8,
         tag_at: 12,
         topologies: [2, 1, 3],
-        comm_type_shared: 1,
-        comm_types_guided: &[2, 4],
+        comm_types: &[(1, SplitBy::Node), (2, SplitBy::Guided), (3, SplitBy::Unguided), (4, SplitBy::Guided)],
         thread_multiple: 3,
         thread_serialized: 2,
         proc_null: -1,

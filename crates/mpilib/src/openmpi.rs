@@ -2,7 +2,7 @@
 //! too.
 
 use crate::Predefined::Variable;
-use crate::{Abi, Constants, Fortran, Handles, Job, Library, Network, Numbering, Transport};
+use crate::{Abi, Constants, Fortran, Handles, Job, Library, Network, Numbering, SplitBy, Transport};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
@@ -231,8 +231,24 @@ pub static ABI: Abi = Abi {
         source_at: 0,
         tag_at: 4,
         topologies: [1, 2, 3],
-        comm_type_shared: 0,
-        comm_types_guided: &[13],
+        // MPI_COMM_TYPE_SHARED; OMPI_COMM_TYPE_HWTHREAD, _CORE, _L1CACHE, _L2CACHE; _L3CACHE, _SOCKET, _NUMA, _BOARD,
+        // _HOST, _CU, _CLUSTER, which Open MPI knows of ranks of one node only; of Open MPI 5 the last two.
+        comm_types: &[
+            (0, SplitBy::Node),
+            (1, SplitBy::Core),
+            (2, SplitBy::Core),
+            (3, SplitBy::Core),
+            (4, SplitBy::Core),
+            (5, SplitBy::Node),
+            (6, SplitBy::Node),
+            (7, SplitBy::Node),
+            (8, SplitBy::Node),
+            (9, SplitBy::Node),
+            (10, SplitBy::Node),
+            (11, SplitBy::Node),
+            (12, SplitBy::Unguided),
+            (13, SplitBy::Guided),
+        ],
         thread_multiple: 3,
         thread_serialized: 2,
         proc_null: -2,

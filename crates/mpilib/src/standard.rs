@@ -2,7 +2,7 @@
 //! mpi_abi.h of MPICH 5.0.2.
 
 use crate::Predefined::Number;
-use crate::{Abi, Constants, Handles, Numbering, mpich};
+use crate::{Abi, Constants, Handles, Numbering, SplitBy, mpich};
 
 pub static ABI: Abi = Abi {
     name: "MPI 5.0",
@@ -46,8 +46,7 @@ pub static ABI: Abi = Abi {
         source_at: 0,
         tag_at: 4,
         topologies: [211, 212, 213],
-        comm_type_shared: 221,
-        comm_types_guided: &[223, 224],
+        comm_types: &[(221, SplitBy::Node), (222, SplitBy::Unguided), (223, SplitBy::Guided), (224, SplitBy::Guided)],
         thread_multiple: 4096,
         thread_serialized: 2048,
         proc_null: -3,
