@@ -159,23 +159,26 @@ def instructions_count(tests: Tests, mpi: Mpi, ranks: int) -> Callable[[], None]
         shutil.rmtree(outcome.folder, ignore_errors=True)
         return outcome, summary
 
-    def by_clock(rate: str, per_ns: float) -> None:
-        outcome, summary = counted(rate, "task-clock")
-        found = re.search(r"^instructions cpu (\d+\.\d+) simulated (\d+\.\d+)$", outcome.stdout, re.M)
-        if outcome.code != 0 or not found:
-            raise Failure(f"exit code {outcome.code}: {tail(outcome)}")
-        cpu, simulated, said = float(found[1]), float(found[2]), summary["compute_instructions"]
-        # A rate that is not given is that of the first 20 ms, in which CPU time counts. A host may take a part of them.
-        rates = [per_ns] if rate else [1.0, said["per_s"] / 1e9]
-        if not CLOCK_BOUNDS[0] / max(rates) < simulated / cpu < CLOCK_BOUNDS[1] / min(rates):
-            raise Failure(f"instructions{rate}: {simulated} ms for {cpu} ms at {rates} per ns")
-        # Of what is counted there is one in a nanosecond of CPU time.
-        if not CLOCK_BOUNDS[0] < said["measured_per_s"] / 1e9 < CLOCK_BOUNDS[1] or said["uncounted_threads"] != 0:
-            raise Failure(f"instructions{rate}: {said}")
-        if rate and said["per_s"] != float(rate[1:]):
-            raise Failure(f"instructions{rate}: not the rate that was given: {said}")
-        if "instructions take a second" not in outcome.stderr:
-            raise Failure(f"the rate was not said: {tail(outcome)}")
+    def by_clock(rate: str, per_ns: float, runs: int = 1) -> None:
+        ratios, rates = [], []
+        for _ in range(runs):
+            outcome, summary = counted(rate, "task-clock")
+            found = re.search(r"^instructions cpu (\d+\.\d+) simulated (\d+\.\d+)$", outcome.stdout, re.M)
+            if outcome.code != 0 or not found:
+                raise Failure(f"exit code {outcome.code}: {tail(outcome)}")
+            said = summary["compute_instructions"]
+            ratios.append(float(found[2]) / float(found[1]) * per_ns)
+            rates.append(said["per_s"] / 1e9)
+            # Of what is counted there is one in a nanosecond of CPU time.
+            if not CLOCK_BOUNDS[0] < said["measured_per_s"] / 1e9 < CLOCK_BOUNDS[1] or said["uncounted_threads"] != 0:
+                raise Failure(f"instructions{rate}: {said}")
+            if rate and said["per_s"] != float(rate[1:]):
+                raise Failure(f"instructions{rate}: not the rate that was given: {said}")
+            if "instructions take a second" not in outcome.stderr:
+                raise Failure(f"the rate was not said: {tail(outcome)}")
+        near = [ratios] if rate else [ratios, rates]
+        if not all(CLOCK_BOUNDS[0] < statistics.median(one) < CLOCK_BOUNDS[1] for one in near):
+            raise Failure(f"instructions{rate}: simulated by CPU time {ratios}, counted in a nanosecond {rates}")
 
     def test() -> None:
         first, summary = counted(":2e9")
@@ -191,7 +194,8 @@ def instructions_count(tests: Tests, mpi: Mpi, ranks: int) -> Callable[[], None]
                 raise Failure(f"computing took {times[0]} s, and then {times[1]} s")
         by_clock(":1e9", 1.0)
         by_clock(":4e9", 4.0)
-        by_clock("", 1.0)
+        # The rate is that of the first 20 ms, of which a host may take a part: 40 % were seen. The median counts.
+        by_clock("", 1.0, runs=3)
 
     return test
 
