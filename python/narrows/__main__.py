@@ -18,7 +18,7 @@ _STUDIES: dict[str, Callable[..., Any]] = {"traffic": traffic, "replay": replay,
 # Of a study file.
 _KEYS = {"study", "arguments", "machine", "nodes", "set", "options", "grid", "points", "repeats", "seeds", "out"}
 
-# Root mean square of the relative errors beyond which a calibration is none.
+# Root mean square of the relative errors beyond which a calibration is none. Our own choice.
 _ERROR_MAX = 0.2
 
 

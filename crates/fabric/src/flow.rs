@@ -92,7 +92,7 @@ impl Flow {
 }
 
 /// What is in buffers when all of a message has been read that needs `narrowest` for its way and is read at
-/// `source_done` if it is alone. Nothing where that is less than a hundredth: it costs an event.
+/// `source_done` if it is alone. Nothing where that is less than a hundredth (our own choice): it costs an event.
 fn buffered(payload: u64, source_done: u64, narrowest: u64) -> u64 {
     let early = narrowest.saturating_sub(source_done);
     if early < narrowest / 100 {

@@ -231,8 +231,8 @@ fn near(median: u64, cold: u64) -> RangeInclusive<u64> {
     (median / 3).saturating_mul(2).saturating_sub(cold)..=(median / 2).saturating_mul(3).saturating_add(cold)
 }
 
-/// Whether `ps` is no median of other work, but work that comes again: another one of those kept was as far from the
-/// median, and near to this one.
+/// Whether `ps` is other work than the median's, and no noise: another one of those kept was as far from the median,
+/// and near to this one.
 fn comes_again(stretch: &Stretch, ps: u64) -> bool {
     let kept = &stretch.kept[..(stretch.seen as usize).min(KEPT)];
     let usual = near(stretch.median, 0);
