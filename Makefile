@@ -155,7 +155,7 @@ test-gateways: build
 	$(PYTHON) tests/run_mpi.py $(ONE_MPI) -n 4 --mpi debian,mpich --machine $(CURDIR)/tests/mpi/gateways.toml -k '^rma_(atomic|fence|lock|pscw)' $(TEST_OPTIONS)
 
 test-explore: build
-	$(PYTHON) tests/explore.py
+	$(PYTHON) tests/explore.py --turn $(TURN)
 
 test-closed-forms: build
 	$(PYTHON) tests/closed_forms.py

@@ -16,11 +16,17 @@ cd "$(dirname "$0")/.."
 logs=target/test
 mkdir -p "$logs"
 
+# Each part has a folder of its own for temporary files, so that nothing of one is found by another one. Short, for
+# launchers put sockets there, and below /tmp by another name than those that tests look for.
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/nt.XXXXXX")
+trap 'rm -rf "$scratch"' EXIT
+
 # Runs a part, and leaves PART.log and PART.result, the code and the seconds. In a lane beside others its output comes
 # when it is over, in one piece; and shells ignore SIGINT in what they start in the background, which tests send.
 run() {
     local part=$1 beside=$2 begun=$SECONDS code
-    local command=(env --default-signal=INT --default-signal=QUIT make --no-print-directory --keep-going "$part")
+    mkdir -p "$scratch/$part"
+    local command=(env --default-signal=INT --default-signal=QUIT TMPDIR="$scratch/$part" make --no-print-directory --keep-going "$part")
     if ((beside)); then
         "${command[@]}" >"$logs/$part.log" 2>&1
         code=$?

@@ -3,6 +3,7 @@
 
     tests/explore.py                    everything, with every MPI that is there
     tests/explore.py --mpi mpich -k race
+    tests/explore.py --turn commit      each case under one MPI, the next one at the next commit: what `make test` runs
 
 The last line is "N passed, N failed". Only the standard library of Python 3.11 is used.
 """
@@ -19,6 +20,7 @@ import tempfile
 from pathlib import Path
 
 from mpi_driver.mpis import MPI_NAMES, PREFIXES, ROOT, USUAL, Mpi
+from mpi_driver.rotation import turn, with_one_mpi
 
 WRONG = ROOT / "examples" / "wrong"
 RIGHT = ROOT / "tests" / "mpi"
@@ -297,7 +299,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--mpi", default=USUAL, help=f"comma separated, of {', '.join(MPI_NAMES)}; default: {USUAL}")
     parser.add_argument("-k", default="", metavar="REGEX", help="cases whose name matches")
-    parser.add_argument("-j", "--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("-j", "--jobs", type=int, default=2 * len(os.sched_getaffinity(0)), help="runs at once, for launchers sleep much of their time; default: twice the cores")
+    parser.add_argument("--turn", type=turn, default="all", help="each case under one MPI, which is another one at the next number; commit: the number of this one; default: all")
     options = parser.parse_args()
     mpis = [Mpi(name, PREFIXES[name]) for name in options.mpi.split(",")]
     passed = failed = 0
@@ -330,6 +333,8 @@ def main() -> int:
                 continue
             jobs += [(f"right_{application.__name__}", mpi, application, ()) for mpi in mpis if mpi.name == "debian"]
         jobs = [job for job in jobs if re.search(options.k, job[0])]
+        if options.turn is not None:
+            jobs = with_one_mpi(jobs, options.turn, case=lambda job: (job[0],))
         with concurrent.futures.ThreadPoolExecutor(max(1, options.jobs)) as pool:
             results = [(title, mpi, pool.submit(test, mpi, folder, *arguments)) for title, mpi, test, arguments in jobs]
             for title, mpi, result in results:

@@ -28,7 +28,7 @@ from typing import Callable
 from mpi_driver.cases import OPENMP_PARTS, RANKS, THREAD_PARTS, cases
 from mpi_driver.checks import Failure, Tests
 from mpi_driver.mpis import MPI_NAMES, ROOT, USUAL
-from mpi_driver.processes import open_files, stop_everything, temporary_files
+from mpi_driver.processes import stop_everything, temporary_files, unused
 from mpi_driver.refusals import STARTS, TROUBLES, refusals, starts, troubles
 from mpi_driver.repeats import computing_repeats, cores_agree, instructions_count, repeats, same_on_threads, same_with
 from mpi_driver.rotation import due, turn, with_one_mpi
@@ -50,7 +50,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--machine", default="bxi-v2")
     parser.add_argument("--programs", type=int, default=400, help="random programs of p2p_programs in each run")
     parser.add_argument("--slow", type=float, default=1.0, help="factor for all time limits")
-    parser.add_argument("-j", "--jobs", type=int, default=len(os.sched_getaffinity(0)), help="runs at once (failures stay alone); default: cores")
+    parser.add_argument("-j", "--jobs", type=int, default=2 * len(os.sched_getaffinity(0)), help="runs at once, for launchers sleep much of their time; default: twice the cores")
     parser.add_argument("--turn", type=turn, default="all", help="what one of ten commits in a row runs: a number, or commit for that of this one; 4 ranks are in each, of 2, 16 and 64 a tenth; default: all")
     parser.add_argument("--one-mpi", action="store_true", help="a turn is each case under one MPI, instead of a tenth of what has 2, 16 and 64 ranks")
     parser.add_argument("--list", action="store_true")
@@ -71,8 +71,7 @@ def jobs_of(options: argparse.Namespace, tests: Tests, mpis: list[str]) -> list[
                 continue
             for n in ranks if case.ranks is RANKS else case.ranks:
                 if n in ranks or n not in RANKS:
-                    alone = case.fails or bool(case.stop_by)
-                    jobs.append((case.name, name, n, alone, lambda case=case, name=name, n=n: tests.check(options.runner, tests.mpis[name], case, n)))
+                    jobs.append((case.name, name, n, False, lambda case=case, name=name, n=n: tests.check(options.runner, tests.mpis[name], case, n)))
     if options.runner == "narrows":
         for name in mpis:
             for program, network in itertools.product(("p2p_random", "coll_nonblocking", "comm", "rma_atomic"), ("packet", "flow", "loggp")):
@@ -145,10 +144,10 @@ def jobs_of(options: argparse.Namespace, tests: Tests, mpis: list[str]) -> list[
             jobs = (with_one_mpi if options.one_mpi else due)(jobs, options.turn)
         if mpis and not options.list:
             for name in mpis if any(map(selected, TROUBLES)) else ():
-                jobs += [(title, name, 4, True, test) for title, test in troubles(tests, tests.mpis[name]) if selected(title)]
+                jobs += [(title, name, 4, False, test) for title, test in troubles(tests, tests.mpis[name]) if selected(title)]
             for name in mpis if any(map(selected, STARTS)) else ():
                 jobs += [(title, name, 4, False, test) for title, test in starts(tests, tests.mpis[name]) if selected(title)]
-            jobs += [(title, mpis[0], 2, True, test) for title, test in refusals(tests, tests.mpis[mpis[0]]) if selected(title)]
+            jobs += [(title, mpis[0], 2, False, test) for title, test in refusals(tests, tests.mpis[mpis[0]]) if selected(title)]
     return jobs
 
 
@@ -180,8 +179,7 @@ def run_jobs(options: argparse.Namespace, jobs: list[Job], mpis: list[str]) -> i
         list(pool.map(one, together))
 
     def nothing_left() -> None:
-        used = open_files()
-        left = sorted(path for name in mpis for path in temporary_files(name) - before[name] if path not in used and os.path.lexists(path))
+        left = sorted(unused({path for name in mpis for path in temporary_files(name) - before[name]}))
         if left:
             raise Failure(f"left behind: {'; '.join(left)[:500]}")
 

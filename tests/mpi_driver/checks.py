@@ -129,7 +129,7 @@ class Tests:
             marker=case.marker,
             on_marker=stop,
             leftovers_of=mpi.name if runner == "narrows" else None,
-            alone=self.options.jobs == 1 or case.fails or bool(case.stop_by),
+            outside=self.options.jobs == 1 or case.fails or bool(case.stop_by),
         )
 
     def keep_log(self, name: str, outcome: Outcome) -> None:

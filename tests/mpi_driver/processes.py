@@ -71,6 +71,12 @@ def open_files() -> set[str]:
     return names
 
 
+def unused(paths: set[str]) -> set[str]:
+    """Those of the paths that are there, and that no living process has open."""
+    used = open_files() if paths else set()
+    return {path for path in paths if os.path.lexists(path) and not any(name == path or name.startswith(path + "/") for name in used)}
+
+
 # Names that Narrows and the launchers give to files in /dev/shm and /tmp. (Open MPI's shared-memory transports are
 # off.)
 FILE_NAMES = {
@@ -120,10 +126,11 @@ def run(
     marker: str | None = None,
     on_marker: Callable[[subprocess.Popen], None] | None = None,
     leftovers_of: str | None = None,
-    alone: bool = True,
+    outside: bool = True,
 ) -> Outcome:
-    """Runs a command in a fresh folder, with a private TMPDIR, and waits until it and its whole session are gone. A run that is
-    not alone cannot tell its files in /dev/shm and /tmp from those of others: see `run_jobs`."""
+    """Runs a command in a fresh folder, with a private TMPDIR, and waits until it and its whole session are gone. Then it looks
+    for what this MPI has left behind: in TMPDIR, and in /dev/shm and /tmp if `outside` is set. There other runs have files, too,
+    but those are open, or soon gone."""
     mark = f"NARROWS_TEST_RUN={uuid.uuid4().hex}"
     # Short, and below /tmp: launchers put sockets below TMPDIR, whose paths are limited to 108 bytes.
     folder = Path(tempfile.mkdtemp(prefix="nt", dir="/tmp"))
@@ -134,7 +141,7 @@ def run(
     env = {**os.environ, **(environment or {}), "TMPDIR": str(scratch), "OMP_NUM_THREADS": "1"}
     name, _, value = mark.partition("=")
     env[name] = value
-    before = temporary_files(leftovers_of) if leftovers_of and alone else set()
+    before = temporary_files(leftovers_of) if leftovers_of and outside else set()
     start = time.monotonic()
     process = subprocess.Popen(
         [part.replace("{folder}", str(folder)) for part in command],
@@ -187,22 +194,19 @@ def run(
     leftovers = []
     if leftovers_of:
 
-        def still_there() -> list[str]:
-            found = processes_with(mark) + [str(path.relative_to(folder)) for path in scratch.iterdir()]
-            return found + (sorted(temporary_files(leftovers_of) - before) if alone else [])
+        def still_there() -> set[str]:
+            found = {*processes_with(mark), *(str(path.relative_to(folder)) for path in scratch.iterdir())}
+            return found | (unused(temporary_files(leftovers_of) - before) if outside else set())
 
         # The kernel may take a moment to reap what was killed, and a rank that sleeps looks once a second whether its
-        # simulator lives; another run on this host may have files of its own.
+        # simulator lives.
+        left = still_there()
         for pause in (0.2, 0.4, 0.8, 1.6, 3.2):
-            if not (leftovers := still_there()):
+            if not left:
                 break
             time.sleep(pause)
-        else:
-            used = open_files()
-            in_use = lambda path: any(name == path or name.startswith(path + "/") for name in used)  # noqa: E731
-            # Nor is what is gone by now: another run that has ended between the two looks has taken its files along.
-            gone = lambda path: path.startswith("/") and not os.path.lexists(path)  # noqa: E731
-            leftovers = [path for path in leftovers if not in_use(path) and not gone(path)]
+            left &= still_there()
+        leftovers = sorted(left)
     for line in processes_with(mark):  # never leave anything behind for the next case
         try:
             os.kill(int(line.split()[1]), signal.SIGKILL)

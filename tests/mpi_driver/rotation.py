@@ -3,6 +3,7 @@
 import collections
 import hashlib
 import subprocess
+from typing import Callable
 
 from .cases import RANKS
 from .mpis import ROOT
@@ -38,9 +39,9 @@ def due(jobs: list[tuple], turn: int) -> list[tuple]:
     return [job for job in jobs if job[2] not in RANKS or group(*job[:3]) % TURNS == turn % TURNS]
 
 
-def with_one_mpi(jobs: list[tuple], turn: int) -> list[tuple]:
-    """Each case under one of its MPIs, the next one in the next turn."""
+def with_one_mpi(jobs: list[tuple], turn: int, case: Callable[[tuple], tuple] = lambda job: (job[0], job[2])) -> list[tuple]:
+    """Each case under one of its MPIs, the next one in the next turn. By default a case is a name and a number of ranks."""
     of_case = collections.defaultdict(list)
     for job in jobs:
-        of_case[job[0], job[2]].append(job)
+        of_case[case(job)].append(job)
     return [jobs[(group(*case) + turn) % len(jobs)] for case, jobs in of_case.items()]
