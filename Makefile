@@ -39,8 +39,8 @@ MPICC ?= mpicc
 TURN ?= commit
 
 # The parts of test-mpi, as scripts/test.sh takes them. First those that use one core and measure nothing, side by side.
-SIDE_BY_SIDE := test-figures test-portals test-onesided test-otf2 | test-python test-closed-forms test-replay test-collectives test-record test-install
-ONE_BY_ONE := test-rotation test-programs test-intel test-explore test-mailbox test-lossy test-rails test-gateways test-docs
+SIDE_BY_SIDE := test-figures test-portals test-onesided test-otf2 test-closed-forms test-replay test-collectives test-record test-install test-explore | test-python test-docs
+ONE_BY_ONE := test-rotation test-programs test-intel test-mailbox test-lossy test-rails test-gateways
 MPI_TESTS := $(filter-out |,$(SIDE_BY_SIDE)) $(ONE_BY_ONE)
 
 .PHONY: all demo build build-mpi install deb wheel ci test test-all test-rust test-mpi $(MPI_TESTS) test-processes install-python docs-site conformance fuzz miri lint bench gate setup setup-demo setup-test setup-bench setup-python setup-miri setup-mpi clean

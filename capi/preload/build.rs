@@ -31,6 +31,7 @@ const PORTALS: &[&str] = &[
     "narrows_dozed",
     "narrows_doze_ends",
     "narrows_active",
+    "narrows_accesses_file",
     "narrows_sleep",
     "narrows_born",
     "narrows_joins",

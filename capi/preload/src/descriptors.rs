@@ -8,7 +8,7 @@
 use crate::clock::{self, NS_PER_S, PS_PER_NS, View};
 use crate::portals::{self, File};
 use crate::symbols::real;
-use crate::{launcher, sleep};
+use crate::{files, launcher, sleep};
 use libc::{
     c_int, c_void, epoll_event, fd_set, iovec, msghdr, nfds_t, pollfd, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
 };
@@ -308,12 +308,15 @@ fn reads(file: c_int, flags: c_int, read: impl FnOnce() -> ssize_t) -> ssize_t {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn read(file: c_int, bytes: *mut c_void, count: size_t) -> ssize_t {
+    files::access(file, count);
     // SAFETY: forwarded as it came.
     unsafe { launcher::read(file, bytes, count).unwrap_or_else(|| reads(file, 0, || next::read(file, bytes, count))) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn readv(file: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+    // SAFETY: the caller's parts.
+    files::access(file, unsafe { files::length(parts, count) });
     // SAFETY: forwarded as it came.
     reads(file, 0, || unsafe { next::readv(file, parts, count) })
 }
@@ -528,6 +531,7 @@ unsafe extern "C" fn write(file: c_int, bytes: *const c_void, count: size_t) -> 
         return count as ssize_t;
     }
     launcher::heed(file, bytes, count);
+    files::access(file, count);
     let part = iovec { iov_base: bytes.cast_mut(), iov_len: count };
     // SAFETY: forwarded as it came.
     writes(file, 0, &[part], None, || unsafe { next::write(file, bytes, count) })
@@ -537,6 +541,7 @@ unsafe extern "C" fn write(file: c_int, bytes: *const c_void, count: size_t) -> 
 unsafe extern "C" fn writev(file: c_int, parts: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: forwarded as it came; so many parts, unless the kernel is to refuse them.
     unsafe {
+        files::access(file, files::length(parts, count));
         let all = if count > 0 && !parts.is_null() { std::slice::from_raw_parts(parts, count as usize) } else { &[] };
         writes(file, 0, all, None, || next::writev(file, parts, count))
     }

@@ -1,9 +1,12 @@
-//! A file that the MPI library need not read, one that must not stay behind, and access that takes no simulated time.
+//! Files of MPI-IO, whose access takes simulated time; one that the MPI library need not read, and one that must not
+//! stay behind.
 
-use crate::state;
+use crate::descriptors::keeping_errno;
 use crate::symbols::real;
-use libc::{FILE, aiocb, c_char, c_int, mode_t};
+use crate::{portals, state};
+use libc::{FILE, aiocb, c_char, c_int, c_void, dev_t, iovec, mode_t, off_t, size_t, ssize_t, stat};
 use std::ffi::CStr;
+use std::mem;
 
 mod next {
     use super::*;
@@ -13,7 +16,93 @@ mod next {
         fn shm_open(name: *const c_char, flags: c_int, mode: mode_t) -> c_int;
         fn aio_read(control: *mut aiocb) -> c_int;
         fn aio_write(control: *mut aiocb) -> c_int;
+        fn pread(file: c_int, bytes: *mut c_void, count: size_t, offset: off_t) -> ssize_t;
+        fn pread64(file: c_int, bytes: *mut c_void, count: size_t, offset: off_t) -> ssize_t;
+        fn preadv(file: c_int, parts: *const iovec, count: c_int, offset: off_t) -> ssize_t;
+        fn preadv64(file: c_int, parts: *const iovec, count: c_int, offset: off_t) -> ssize_t;
+        fn pwrite(file: c_int, bytes: *const c_void, count: size_t, offset: off_t) -> ssize_t;
+        fn pwrite64(file: c_int, bytes: *const c_void, count: size_t, offset: off_t) -> ssize_t;
+        fn pwritev(file: c_int, parts: *const iovec, count: c_int, offset: off_t) -> ssize_t;
+        fn pwritev64(file: c_int, parts: *const iovec, count: c_int, offset: off_t) -> ssize_t;
+        fn fsync(file: c_int) -> c_int;
+        fn fdatasync(file: c_int) -> c_int;
     }
+}
+
+/// The MPI library is going to read or write so many bytes: of a file that all nodes see, that takes simulated time.
+/// A program's own access takes none: which files an interpreter reads when it imports, say, is no property of the
+/// program.
+pub fn access(file: c_int, bytes: size_t) {
+    if state::in_mpi() && portals::active() && keeping_errno(|| is_shared_file(file)) {
+        portals::accesses_file(bytes as u64);
+    }
+}
+
+/// Bytes of parts, of which there are `count`.
+///
+/// # Safety
+/// They are there, unless the kernel is to refuse them.
+pub unsafe fn length(parts: *const iovec, count: c_int) -> size_t {
+    if count <= 0 || parts.is_null() {
+        return 0;
+    }
+    // SAFETY: by the caller's promise.
+    unsafe { std::slice::from_raw_parts(parts, count as usize) }.iter().fold(0, |sum, part| sum.saturating_add(part.iov_len))
+}
+
+/// A regular file with a name, on no file system that the kernel makes up, and not in /dev/shm.
+fn is_shared_file(file: c_int) -> bool {
+    fn status(get: impl FnOnce(&mut stat) -> c_int) -> Option<stat> {
+        // SAFETY: plain numbers, to be filled.
+        let mut found = unsafe { mem::zeroed() };
+        (get(&mut found) == 0).then_some(found)
+    }
+    // SAFETY: records to be filled, and constant names.
+    let device = |name: &CStr| -> Option<dev_t> { status(|found| unsafe { libc::stat(name.as_ptr(), found) }).map(|found| found.st_dev) };
+    // SAFETY: as above.
+    status(|found| unsafe { libc::fstat(file, found) }).is_some_and(|found| {
+        let others = [c"/dev/shm", c"/proc", c"/sys"];
+        found.st_mode & libc::S_IFMT == libc::S_IFREG && found.st_nlink > 0 && others.iter().all(|name| device(name) != Some(found.st_dev))
+    })
+}
+
+macro_rules! accesses {
+    ($($name:ident($bytes:ident: $pointer:ty, $count:ty) = $length:expr;)*) => {
+        $(#[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(file: c_int, $bytes: $pointer, count: $count, offset: off_t) -> ssize_t {
+            // SAFETY: forwarded as it came.
+            unsafe {
+                let length: unsafe fn($pointer, $count) -> size_t = $length;
+                access(file, length($bytes, count));
+                next::$name(file, $bytes, count, offset)
+            }
+        })*
+    };
+}
+
+accesses! {
+    pread(bytes: *mut c_void, size_t) = |_, count| count;
+    pread64(bytes: *mut c_void, size_t) = |_, count| count;
+    preadv(parts: *const iovec, c_int) = length;
+    preadv64(parts: *const iovec, c_int) = length;
+    pwrite(bytes: *const c_void, size_t) = |_, count| count;
+    pwrite64(bytes: *const c_void, size_t) = |_, count| count;
+    pwritev(parts: *const iovec, c_int) = length;
+    pwritev64(parts: *const iovec, c_int) = length;
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fsync(file: c_int) -> c_int {
+    access(file, 0);
+    // SAFETY: forwarded as it came.
+    unsafe { next::fsync(file) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fdatasync(file: c_int) -> c_int {
+    access(file, 0);
+    // SAFETY: forwarded as it came.
+    unsafe { next::fdatasync(file) }
 }
 
 /// libfabric's verbs provider searches the names of all kernel symbols, twice, for drivers of GPU memory, even where
@@ -71,23 +160,31 @@ fn each_rank_is_a_node() -> bool {
 }
 
 /// The MPI library's non-blocking file access is that of POSIX: threads of the C library do it, in real time, and
-/// MPI_Wait polls for its end while nothing is under way in the simulated network. File access takes no simulated time,
-/// so it has ended when the call returns.
+/// MPI_Wait polls for its end while nothing is under way in the simulated network. So it takes its simulated time here,
+/// as if it blocked, and has ended when the call returns.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn aio_read(control: *mut aiocb) -> c_int {
     // SAFETY: forwarded as it came; it has begun where it returns 0.
-    unsafe { ended(next::aio_read(control), control) }
+    unsafe { ended(control, next::aio_read) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn aio_write(control: *mut aiocb) -> c_int {
     // SAFETY: as aio_read.
-    unsafe { ended(next::aio_write(control), control) }
+    unsafe { ended(control, next::aio_write) }
 }
 
-/// Waits for the end of what the MPI library has begun. A program's own access goes on beside it.
-unsafe fn ended(code: c_int, control: *mut aiocb) -> c_int {
-    if code == 0 && state::in_mpi() {
+/// Waits for the end of what the MPI library begins. A program's own access goes on beside it.
+unsafe fn ended(control: *mut aiocb, begin: unsafe fn(*mut aiocb) -> c_int) -> c_int {
+    let of_mpi = state::in_mpi();
+    if of_mpi && !control.is_null() {
+        // SAFETY: the caller's record.
+        let (file, bytes) = unsafe { ((*control).aio_fildes, (*control).aio_nbytes) };
+        access(file, bytes);
+    }
+    // SAFETY: forwarded as it came.
+    let code = unsafe { begin(control) };
+    if code == 0 && of_mpi {
         let list = [control.cast_const()];
         // SAFETY: the access has begun, so the record stays valid until somebody asks for its result.
         unsafe {

@@ -39,6 +39,7 @@ unsafe extern "C" {
     fn narrows_doze_ends(picoseconds: u64);
     fn narrows_active() -> c_int;
     fn narrows_sleep(picoseconds: u64) -> c_int;
+    fn narrows_accesses_file(bytes: u64);
     fn narrows_born();
     fn narrows_joins();
     fn narrows_program_ends(status: c_int);
@@ -373,6 +374,12 @@ pub fn active() -> bool {
 pub fn sleep(picoseconds: u64) -> bool {
     // SAFETY: plain number.
     state::guarded(|| unsafe { narrows_sleep(picoseconds) }) != 0
+}
+
+/// The MPI library is going to read or write so many bytes of a file, or to flush it. Returns when that is through.
+pub fn accesses_file(bytes: u64) {
+    // SAFETY: plain number.
+    state::guarded(|| unsafe { narrows_accesses_file(bytes) });
 }
 
 /// This process begins. Returns when the simulator knows of it.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"narrows\0");
 /// Raised with every change of this file or of [`crate::record`].
-pub const VERSION: u32 = 19;
+pub const VERSION: u32 = 20;
 
 /// Simulated time starts here, ps: one second. What ranks do during MPI_Init lies before it.
 pub const EPOCH_PS: u64 = 1_000_000_000_000;
@@ -64,6 +64,8 @@ pub mod reason {
     pub const SPIN: u32 = 6;
     /// As [`POLL`], but it does not look at its network: it sleeps, or lets others get on.
     pub const PAUSE: u32 = 7;
+    /// It waits until its access to a file is through, see [`super::RankHeader::accessed`].
+    pub const STORAGE: u32 = 8;
 }
 
 /// Values of [`Header::phase`].
@@ -94,6 +96,10 @@ pub struct Settings {
     pub launcher_barrier_ps: u64,
     /// From a write to a real socket or pipe until another rank can read it, ps.
     pub socket_latency_ps: u64,
+    /// Simulated time of an access to a file, beside that of its bytes, ps.
+    pub storage_latency_ps: u64,
+    /// Bytes per second of the file system.
+    pub storage_rate: u64,
     /// Longest eager message, bytes.
     pub eager_limit: u64,
     /// Longest message that completes at once, bytes.
@@ -367,6 +373,9 @@ pub struct RankHeader {
     pub quiet_until: AtomicU64,
     /// When a parked rank wants to run again at the latest, ps; `u64::MAX`: at the next notice.
     pub deadline: AtomicU64,
+    /// Bytes plus one of the access to a file that the rank waits for, see [`reason::STORAGE`]; 0: the simulator has
+    /// seen it.
+    pub accessed: AtomicU64,
     /// Bytes of commands.
     pub commands: AtomicU64,
     /// Bytes of notices.

@@ -483,6 +483,16 @@ pub fn instant() -> u64 {
     }
 }
 
+/// The MPI library is going to read or write so many bytes of a file, or to flush it.
+pub fn accesses_file(bytes: u64) {
+    if threads::current().is_some()
+        && active()
+        && let Some(mut rank) = try_session()
+    {
+        rank.accesses_file(bytes);
+    }
+}
+
 /// The calling thread sleeps for `ps`. False when it has no clock.
 pub fn sleep(ps: u64) -> bool {
     let Some(thread) = threads::current().filter(|_| active()) else { return false };

@@ -18,6 +18,7 @@ mod files;
 mod looks;
 mod spinning;
 mod standstill;
+mod storage;
 
 use crate::cores::{Cores, MOST};
 use crate::deputy::{Deputy, YIELDING};
@@ -116,7 +117,7 @@ struct RankState {
 impl RankState {
     /// No notice wakes it: it waits until all others have come as far, or until its memory changes, or is not there.
     fn sleeps_through(&self) -> bool {
-        self.gone || matches!(self.reason, reason::BARRIER | reason::SPIN)
+        self.gone || matches!(self.reason, reason::BARRIER | reason::SPIN | reason::STORAGE)
     }
 }
 
@@ -148,6 +149,7 @@ struct Run<'a> {
     /// When parked ranks want to run again at the latest.
     deadlines: BTreeSet<(u64, u32)>,
     files: files::Files,
+    storage: storage::Storage,
     /// Reused: ranks that an event has told something.
     touched: Vec<u32>,
     /// Reused: ranks that spin and whose memory has changed.
@@ -274,6 +276,7 @@ fn watched(mapping: &Mapping, mut world: World, child: Child, options: Options, 
         nodes: BTreeSet::new(),
         deadlines: BTreeSet::new(),
         files: files::Files::default(),
+        storage: storage::Storage::new(mapping.header().settings.storage_latency_ps, mapping.header().settings.storage_rate),
         touched: Vec::new(),
         changed: Vec::new(),
         leftover: Vec::new(),
@@ -510,7 +513,7 @@ impl Run<'_> {
             if let Some(time) = self.world.processes().first_mail(rank).filter(|_| !full) {
                 state.deadline = state.deadline.min(time.as_ps());
             }
-            if state.deadline != u64::MAX && !state.sleeps_through() {
+            if state.deadline != u64::MAX && (!state.sleeps_through() || state.reason == reason::STORAGE) {
                 self.deadlines.insert((state.deadline, rank));
             }
             // Another of its threads may have written what those that are stopped wait for.
@@ -879,6 +882,10 @@ impl Run<'_> {
                     continue;
                 }
                 if let Some((time, rank)) = self.deadlines.pop_first() {
+                    if let Some(end) = self.accesses_file(rank, time) {
+                        self.deadlines.insert((end, rank));
+                        continue;
+                    }
                     self.make_due(rank);
                     limit = limit.min(SimTime(time) + lookahead);
                 }

@@ -44,7 +44,7 @@ const NO_MEMORY: &str = "delete the line: no model asks how much memory a node h
 const RAILS_MAX: u32 = narrows_message::Rails::MAX as u32;
 
 /// Sections in the order of the reference.
-const SECTIONS: [&str; 15] = [
+const SECTIONS: [&str; 16] = [
     "machine",
     "node",
     "nic",
@@ -54,6 +54,7 @@ const SECTIONS: [&str; 15] = [
     "topology",
     "software",
     "message",
+    "storage",
     "collectives",
     "ip",
     "power",
@@ -96,6 +97,7 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
     let words = ["Between two ranks of one node: NIC out to NIC in", "Between ranks of one node, shared by all of them"];
     m.intra.list("node.intra", words, &mut keys);
     m.system.list("software", &mut keys);
+    m.storage.list("storage", &mut keys);
     m.message.list("message", &mut keys);
     m.collectives.list("collectives", &mut keys);
     m.ip.list("ip", &mut keys);
@@ -207,6 +209,7 @@ impl Draft {
             topology: Keys::blank(),
             failed: Keys::blank(),
             system: Keys::blank(),
+            storage: Keys::blank(),
             power: Keys::blank(),
             message: Keys::blank(),
             collectives: Keys::blank(),

@@ -61,8 +61,8 @@ pub use host::{HostPattern, HostPatternError};
 pub use ip::{Gateway, Ip, Receiver, Tunnel};
 pub use model::{
     Arrangement, Distribution, Exanet, Fabric, Failed, GatewayChoice, Gateways, GlobalLink, Link, Links, Machine, Message, MessageProtocol,
-    Mpc, Network, NetworkKind, NetworkPower, Nic, NicKind, Phy, Plane, Pscom, RailChoice, Rendezvous, RoutingKind, Switch, SwitchOr,
-    System,
+    Mpc, Network, NetworkKind, NetworkPower, Nic, NicKind, Phy, Plane, Pscom, RailChoice, Rendezvous, RoutingKind, Storage, Switch,
+    SwitchOr, System,
 };
 pub use narrows_keys::Diagnostic;
 pub use narrows_units::{NodeId, ProcessorId};

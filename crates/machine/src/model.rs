@@ -49,6 +49,8 @@ pub struct Machine {
     pub failed: Failed,
     /// Costs of what is around the MPI software.
     pub system: System,
+    /// What MPI-IO finds files on.
+    pub storage: Storage,
     /// What its network takes.
     pub power: NetworkPower,
     /// How the message layer moves messages.
@@ -588,6 +590,18 @@ keys! {
         pub launcher_barrier: SimTime = "100 us";
         /// From a write to a socket or pipe of the host until another rank can read it.
         pub socket_latency: SimTime = "20 us";
+    }
+}
+
+keys! {
+    /// `[storage]`: the file system of live runs, one server for all nodes. An access inside of an MPI call waits until
+    /// the accesses before it are through, and takes its bytes at `bandwidth`; `latency` comes on top.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Storage {
+        /// Of each read, write or flush.
+        pub latency: SimTime = "100 us";
+        /// What all nodes share.
+        pub bandwidth: ByteRate = "10 GB/s";
     }
 }
 

@@ -3,9 +3,10 @@
 
 use super::Rank;
 use crate::{callers, chance, stretches, threads};
-use narrows_channel::layout::{EPOCH_PS, mode, phase, reason};
+use narrows_channel::layout::{EPOCH_PS, LATEST_PS, mode, phase, reason};
 use narrows_channel::record::{Ended, encode_ended, encode_fact};
 use narrows_mpicalls::{ANY, Class};
+use narrows_units::{ByteRate, Bytes};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// The same in calls that create communicators: Open MPI was seen to need 30 passes between two messages there.
@@ -275,6 +276,26 @@ impl Rank {
             self.let_others_get_on(0);
             self.mark_cpu();
         }
+    }
+
+    /// The MPI library reads or writes so many bytes of a file, or flushes it: the rank waits until the file system is
+    /// through with them.
+    pub(crate) fn accesses_file(&mut self, bytes: u64) {
+        if self.outside || self.class.is_none() {
+            return;
+        }
+        let before = self.clock;
+        let end = if threads::many() {
+            // Others of its threads go on meanwhile, and the rank cannot wait for all: as if it had the files alone.
+            let (latency, rate) = (self.settings.storage_latency_ps, ByteRate(self.settings.storage_rate));
+            before.saturating_add(latency).saturating_add(rate.time_for(Bytes(bytes)).as_ps())
+        } else {
+            self.header().accessed.store(bytes.saturating_add(1), Relaxed);
+            self.park(before, reason::STORAGE);
+            std::mem::replace(&mut self.clock, before)
+        };
+        self.wait_until(end.min(LATEST_PS));
+        self.activity();
     }
 
     /// The program may be in a loop that waits for its memory to change; it may look so many ps late.

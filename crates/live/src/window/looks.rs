@@ -134,7 +134,7 @@ impl Run<'_> {
             format!("a mark has become {mark:#x}")
         } else if state > state::APART {
             format!("its state is {state:#x}")
-        } else if why > reason::PAUSE {
+        } else if why > reason::STORAGE {
             format!("its reason to wait is {why:#x}")
         } else if clock > LATEST_PS {
             format!("its clock is {clock:#x}")

@@ -74,7 +74,7 @@ error: unknown section `nod`
   |
 4 | [nod]
   |  ^^^ did you mean `node`?
-  = help: sections of a machine file: machine, node, nic, network, link, switch, topology, software, message, collectives, ip, power, group, processor, bus, fabric
+  = help: sections of a machine file: machine, node, nic, network, link, switch, topology, software, message, storage, collectives, ip, power, group, processor, bus, fabric
 "#,
     );
 }

@@ -2,7 +2,8 @@
 
 use narrows_fabric::Derived;
 use narrows_machine::{
-    Link, Machine, MachineError, NetworkKind, Overrides, PRESETS, Rendezvous, RoutingKind, Topology, TopologyKind, preset, reference,
+    Link, Machine, MachineError, NetworkKind, Overrides, PRESETS, Rendezvous, RoutingKind, Storage, Topology, TopologyKind, preset,
+    reference,
 };
 use narrows_units::{ByteRate, Bytes, SimTime};
 use proptest::prelude::*;
@@ -171,6 +172,7 @@ prop_compose! {
         machine.node.host.software.clock_read = times[14].max(SimTime::from_ns(1));
         machine.system.launcher_barrier = times[13];
         machine.system.socket_latency = times[15];
+        machine.storage = Storage { latency: times[13], bandwidth: rates.3 };
         machine.node.host.software.copy_bandwidth = rates.3;
         machine.message.eager_limit = Bytes(eager);
         machine.message.inject_limit = Bytes(eager.min(64));

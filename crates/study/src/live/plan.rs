@@ -249,6 +249,8 @@ impl<'a> Plan<'a> {
             counter: self.counter.map_or(0, |event| event as u32),
             launcher_barrier_ps: system.launcher_barrier.as_ps(),
             socket_latency_ps: system.socket_latency.as_ps(),
+            storage_latency_ps: self.machine.storage.latency.as_ps(),
+            storage_rate: self.machine.storage.bandwidth.0,
             eager_limit: message.eager_limit,
             inject_limit: message.inject_limit,
             overflow_block: message.overflow_block,
