@@ -6,7 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use narrows_machine::{HostPattern, Machine, Overrides, preset};
 use narrows_output::{exit, is_standard, say, warn, write};
 use narrows_topology::import::{FILE_MAX, Format, Network, Options, exact_rate, exact_time};
-use narrows_topology::{LinkSpeed, RoutingKind, graph_file};
+use narrows_topology::{LinkSpeed, RoutingKind, Topology, graph_file};
 use narrows_units::SimTime;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -60,11 +60,7 @@ pub fn import(arguments: ImportArguments) -> Result<u8, Failure> {
     let graph = network.graph(&shown);
     // Told before anything is written: no file is left that is no network.
     let topology = graph_file::parse(&shown, &graph, None).map_err(|error| format!("{shown} makes no network: {error}"))?;
-    let needed = u32::from(topology.shape().virtual_channels(RoutingKind::Table).unwrap_or(1));
-    let machine = match &base {
-        Some(base) => Some(machine(&network, base, &output, needed)?),
-        None => None,
-    };
+    let machine = base.map(|base| machine(&network, &topology, &base, &output)).transpose()?;
     write(&output, &graph)?;
     let counts =
         format!("{} hosts, {} switches, {} cables between switches", network.hosts.len(), network.switches.len(), network.cable_count());
@@ -91,7 +87,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// The machine file: the network of `graph`, all else of `base`.
-fn machine(network: &Network, base: &str, graph: &Path, channels: u32) -> Result<String, Failure> {
+fn machine(network: &Network, topology: &Topology, base: &str, graph: &Path) -> Result<String, Failure> {
     let of_base = Machine::load(base, &Overrides::default())?;
     if of_base.groups.len() > 1 || !of_base.fabrics.is_empty() {
         return Err(format!(
@@ -114,8 +110,13 @@ fn machine(network: &Network, base: &str, graph: &Path, channels: u32) -> Result
     text += &link("switch", &network.switch_link);
     // Shortest ways, spread over equal ones, as subnet managers make them; `adaptive` takes the least loaded of them.
     text += "\n[network]\nrouting = \"table\"\n";
+    let channels = u32::from(topology.shape().virtual_channels(RoutingKind::Table).unwrap_or(1));
     if of_base.network.virtual_channels < channels {
         let _ = writeln!(text, "virtual_channels = {channels}");
+    }
+    let radix = topology.shape().radix();
+    if of_base.switch.radix < radix {
+        let _ = write!(text, "\n[switch]\nradix = {radix}\n");
     }
     let _ = write!(text, "\n[topology]\nkind = \"file\"\npath = {}\n", quoted(&graph.display().to_string()));
     Ok(text)

@@ -83,12 +83,13 @@ pub(super) fn range(text: &str) -> Result<(u64, u64, usize), String> {
     }
 }
 
-/// Not more of a text than fits into a message.
+/// Not more of a text than fits into a message, and nothing that moves a cursor.
 pub(super) fn shown(text: &str) -> String {
-    match text.char_indices().nth(60) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text.to_owned(),
+    let mut shown: String = text.chars().take(60).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if text.chars().nth(60).is_some() {
+        shown += "...";
     }
+    shown
 }
 
 #[cfg(test)]

@@ -171,7 +171,8 @@ fn hosts_may_forward() {
     let link = |name: &str| format!("<link id=\"{name}\" bandwidth=\"1GBps\" latency=\"1us\"/>");
     let route = |one: &str, other: &str, link: &str| format!("<route src=\"{one}\" dst=\"{other}\"><link_ctn id=\"{link}\"/></route>");
     let hosts: String = ["a", "b", "c"].iter().map(|name| format!("<host id=\"{name}\" speed=\"1f\"/>")).collect();
-    let (ab, bc, ca) = (route("a", "b", "1"), route("b", "c", "2"), route("c", "a", "3"));
+    // And one to itself over a shared link, which is no cable.
+    let (ab, bc, ca) = (route("a", "b", "1") + &route("a", "a", "2"), route("b", "c", "2"), route("c", "a", "3"));
     let text = format!("<platform><zone id=\"z\">{hosts}{}{}{}{ab}{bc}{ca}</zone></platform>", link("1"), link("2"), link("3"));
     let network = read(&text);
     assert_eq!((network.hosts.len(), network.switches.len(), network.cables.len()), (3, 3, 3));
