@@ -6,6 +6,7 @@ mod explore;
 mod failure;
 mod form;
 mod generate;
+mod import;
 mod job;
 mod machine;
 #[cfg(feature = "mpi")]

@@ -1,7 +1,9 @@
-//! `narrows topology show NAME|FILE`: what a network is made of and what it can carry.
+//! `narrows topology show NAME|FILE`: what a network is made of and what it can carry; `import FILE`: other tools'
+//! files.
 
 use crate::failure::Failure;
 use crate::form::Form;
+use crate::import::{ImportArguments, import};
 use crate::machine::OverrideArguments;
 use clap::Subcommand;
 use narrows_fabric::LinkConfig;
@@ -48,11 +50,25 @@ but for fat trees, adaptive look at loads and have no such limit; UGAL and PAR l
         #[arg(long, value_name = "FILE")]
         svg: Option<PathBuf>,
     },
+    /// Make a graph file, and a machine file, of a real cluster's file
+    #[command(after_help = "\
+Examples:
+  narrows topology import ibnet.txt -o ibnet.graph --base ib-ndr      # of ibnetdiscover; also writes ibnet.toml
+  narrows topology import topology.conf -o mine.graph --base ib-ndr   # Slurm's, of topology/tree
+  narrows topology import anynet_file -o any.graph --cycle 2ns        # BookSim's
+  narrows topology import platform.xml -o platform.graph              # SimGrid's
+
+Hosts and switches keep the order of the file. Links have the rates and latencies that the file gives; what it does not give is that of
+[link.switch] and [link.host].")]
+    Import(ImportArguments),
 }
 
 /// Runs `narrows topology ...`: results on standard output, complaints on standard error.
 pub fn run(command: TopologyCommand) -> Result<u8, Failure> {
-    let TopologyCommand::Show { machine, overrides, fabric, form, dot, svg } = command;
+    let (machine, overrides, fabric, form, dot, svg) = match command {
+        TopologyCommand::Show { machine, overrides, fabric, form, dot, svg } => (machine, overrides, fabric, form, dot, svg),
+        TopologyCommand::Import(arguments) => return import(arguments),
+    };
     let machine = narrows_study::network_of(Machine::load(&machine, &overrides.into())?, fabric.as_deref())?;
     machine.warnings().iter().for_each(|warning| warn!("{warning}"));
     let topology = machine.topology().map_err(|error| error.to_string())?;

@@ -17,7 +17,7 @@ pub enum Placement {
     /// The same over the nodes in an order drawn from this seed.
     Random(u64, Vec<String>),
     /// One node index or host name per line, in rank order, with `:NAME` behind it if it is another processor than the
-    /// host's; `#` starts a comment.
+    /// host's; `#` starts a comment. Or a hostfile or rankfile of an MPI, see [`Entry::read`].
     File(PathBuf),
 }
 
@@ -272,19 +272,57 @@ pub fn fill(machine: &Machine, processors: &[ProcessorId], ppn: Option<u32>, ran
     (placed.len() == ranks as usize).then_some(placed)
 }
 
+/// A line of a placement file.
+struct Entry<'a> {
+    /// Of rankfiles.
+    rank: Option<u32>,
+    host: &'a str,
+    processor: &'a str,
+    /// Of hostfiles: how many ranks may be there.
+    slots: Option<u32>,
+}
+
+impl Entry<'_> {
+    /// `NODE` or `NODE:PROCESSOR`, one rank; `NODE slots=4 max_slots=8` as in Open MPI's hostfiles, `NODE:4` as in
+    /// those of MPICH's Hydra; `rank 3=NODE slot=0-1` as in Open MPI's rankfiles, whose cores are not looked at.
+    /// Slurm's SLURM_HOSTFILE has a name per rank.
+    fn read(place: &str) -> Result<Entry<'_>, String> {
+        let number =
+            |text: &str, what: &str| text.trim().parse::<u32>().map_err(|_| format!("found {text:?}; expected {what}, a whole number"));
+        let mut words = place.split_whitespace();
+        let first = words.next().unwrap_or_default();
+        if first.eq_ignore_ascii_case("rank") {
+            let (rank, rest) = place[first.len()..].split_once('=').ok_or("expected \"rank NUMBER=NODE slot=CORES\"")?;
+            let host = rest.split_whitespace().next().ok_or("expected a node behind \"=\"")?;
+            return Ok(Entry { rank: Some(number(rank, "a rank")?), host, processor: HOST, slots: None });
+        }
+        let (host, behind) = first.split_once(':').unwrap_or((first, HOST));
+        let counted = !behind.is_empty() && behind.bytes().all(|b| b.is_ascii_digit());
+        let mut slots = if counted { Some(number(behind, "how many ranks")?) } else { None };
+        for word in words {
+            match word.split_once('=') {
+                Some(("slots", count)) => slots = Some(number(count, "how many slots")?),
+                Some(("max_slots" | "max-slots", _)) => {}
+                _ => return Err(format!("found {word:?} behind the node; expected nothing, or slots=NUMBER")),
+            }
+        }
+        Ok(Entry { rank: None, host, processor: if counted { HOST } else { behind }, slots })
+    }
+}
+
 fn by_list(machine: &Machine, path: &str, text: &str, most: u32, ranks: u32) -> Result<Vec<ProcessorId>, PlacementError> {
     let mut taken: BTreeMap<ProcessorId, u32> = BTreeMap::new();
-    let mut result = Vec::with_capacity(ranks as usize);
+    let mut result: Vec<Option<ProcessorId>> = vec![None; ranks as usize];
+    let (mut next, mut roomy) = (0, false);
     for (at, line) in text.lines().enumerate() {
         let wrong = |problem: String| PlacementError::Line { path: path.to_owned(), line: at + 1, problem };
         let place = line.split_once('#').map_or(line, |(place, _)| place).trim();
         if place.is_empty() {
             continue;
         }
-        if result.len() == ranks as usize {
-            return Err(PlacementError::Long { path: path.to_owned(), line: at + 1, ranks });
-        }
-        let (host, name) = place.split_once(':').unwrap_or((place, HOST));
+        let Entry { rank, host, processor: name, slots } = Entry::read(place).map_err(wrong)?;
+        // Hostfiles and rankfiles are of clusters and may have room for more ranks.
+        roomy |= rank.is_some() || slots.is_some();
         let Some(node) = machine.node_called(host) else {
             let (first, last) = (machine.host_name(NodeId(0)), machine.host_name(NodeId(machine.node.count - 1)));
             return Err(wrong(format!(
@@ -298,19 +336,30 @@ fn by_list(machine: &Machine, path: &str, text: &str, most: u32, ranks: u32) -> 
             return Err(wrong(format!("node {node} has no processor {name:?}; expected {}", known.join(" or "))));
         };
         let id = ProcessorId { node, number };
-        let taken = taken.entry(id).or_default();
-        *taken += 1;
         let most = most.min(processor.cores);
-        if *taken > most {
-            let what = if number == 0 { String::new() } else { format!("{name} of ") };
-            return Err(wrong(format!("rank {} is one too many for {what}node {node}, which takes {most}", result.len())));
+        for _ in 0..slots.unwrap_or(1) {
+            let rank = rank.unwrap_or(next);
+            let Some(of_rank) = result.get_mut(rank as usize) else {
+                if roomy {
+                    break;
+                }
+                return Err(PlacementError::Long { path: path.to_owned(), line: at + 1, ranks });
+            };
+            if of_rank.replace(id).is_some() {
+                return Err(wrong(format!("rank {rank} has a node already; expected each rank once")));
+            }
+            next += 1;
+            let taken = taken.entry(id).or_default();
+            *taken += 1;
+            if *taken > most {
+                let what = if number == 0 { String::new() } else { format!("{name} of ") };
+                return Err(wrong(format!("rank {rank} is one too many for {what}node {node}, which takes {most}")));
+            }
         }
-        result.push(id);
     }
-    if result.len() < ranks as usize {
-        return Err(PlacementError::Short { path: path.to_owned(), lines: result.len(), ranks });
-    }
-    Ok(result)
+    let lines = result.iter().flatten().count();
+    let placed: Option<Vec<ProcessorId>> = result.into_iter().collect();
+    placed.ok_or_else(|| PlacementError::Short { path: path.to_owned(), lines, ranks })
 }
 
 #[cfg(test)]
@@ -431,6 +480,28 @@ mod tests {
         assert_eq!(list("0:dpu\n", 1), Err(String::from("hosts:1: node 0 has no processor \"dpu\"; expected host")));
         let full = "hosts:5: rank 4 is one too many for dpu of node 2, which takes 4";
         assert_eq!(list("2:dpu\n2:dpu\n2:dpu\n2:dpu\n2:dpu\n", 5), Err(String::from(full)));
+    }
+
+    /// As Open MPI, MPICH and Slurm write them, on nodes of 2 cores.
+    #[test]
+    fn hostfiles_and_rankfiles_are_read_as_they_are() {
+        let machine = machine();
+        let list = |text, ranks| by_list(&machine, "hosts", text, 2, ranks).map(indices).map_err(|error| error.to_string());
+        assert_eq!(list("# mine\nnode001 slots=2\nnode000 slots=1 max_slots=2\nnode003 slots=2\n", 4), Ok(vec![1, 1, 0, 3]));
+        assert_eq!(list("node002:2\nnode001:1\nnode000:2\n", 3), Ok(vec![2, 2, 1]));
+        assert_eq!(list("rank 1=node003 slot=0-1\nrank 0=node002 slot=1:0\nrank 2=node001 slot=0\n", 2), Ok(vec![2, 3]));
+        assert_eq!(list("node000\nnode000\nnode003\n", 3), Ok(vec![0, 0, 3]), "SLURM_HOSTFILE");
+        for (text, expected) in [
+            ("node001 slots=2\n", "hosts places 2 ranks, the run has 3: give one node per rank"),
+            ("node001 slots=3\n", "hosts:1: rank 2 is one too many for node 1, which takes 2"),
+            ("node001 slots=x\n", "hosts:1: found \"x\"; expected how many slots, a whole number"),
+            ("node001 2\n", "hosts:1: found \"2\" behind the node; expected nothing, or slots=NUMBER"),
+            ("rank 0 node001\n", "hosts:1: expected \"rank NUMBER=NODE slot=CORES\""),
+            ("rank 0=\n", "hosts:1: expected a node behind \"=\""),
+            ("rank 0=node001\nrank 0=node002\n", "hosts:2: rank 0 has a node already; expected each rank once"),
+        ] {
+            assert_eq!(list(text, 3), Err(expected.to_owned()), "{text}");
+        }
     }
 
     #[test]

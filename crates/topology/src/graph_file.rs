@@ -25,8 +25,8 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 /// As for the links of a machine file.
-const RATES: RangeInclusive<ByteRate> = ByteRate(1_000_000)..=ByteRate(100_000_000_000_000);
-const LATENCIES: RangeInclusive<SimTime> = SimTime::ZERO..=SimTime::from_us(1_000_000);
+pub(crate) const RATES: RangeInclusive<ByteRate> = ByteRate(1_000_000)..=ByteRate(100_000_000_000_000);
+pub(crate) const LATENCIES: RangeInclusive<SimTime> = SimTime::ZERO..=SimTime::from_us(1_000_000);
 
 /// What is wrong with a graph file, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -3,8 +3,8 @@
 //! * [`Topology`] is a graph: hosts, switches, directed links ([`graph`]).
 //! * [`FatTree`] builds one switch, k-ary n-trees and the general PGFT ([`fat_tree`]), [`Dragonfly`] dragonflies
 //!   ([`dragonfly`]), [`DragonflyPlus`] dragonfly+ or Megafly ([`dragonfly_plus`]), [`Torus`] tori, meshes and the
-//!   ExaNeSt hierarchy ([`torus`]), [`HyperX`] ([`hyperx`]); [`graph_file`] reads any graph. [`failures`] takes links
-//!   and switches out.
+//!   ExaNeSt hierarchy ([`torus`]), [`HyperX`] ([`hyperx`]); [`graph_file`] reads any graph, and [`import`]
+//!   makes one of other tools' files. [`failures`] takes links and switches out.
 //! * [`Routing`] says, switch by switch, which link a packet takes next ([`routing`]): in fat trees
 //!   `fat_tree_routing.rs`, elsewhere the minimal ways of the topology, by its rule or from a [`table`], detours
 //!   through way points (`guide.rs`), and the least loaded of several minimal ways (`adaptive.rs`). [`deadlock`] checks
@@ -43,6 +43,7 @@ pub mod graph;
 pub mod graph_file;
 mod guide;
 pub mod hyperx;
+pub mod import;
 mod names;
 pub mod routing;
 pub mod table;

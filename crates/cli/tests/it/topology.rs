@@ -98,3 +98,43 @@ fn what_does_not_fit_is_told_with_what_would() {
     std::fs::remove_file(&file).unwrap();
     assert!(error.contains(":3:10\n") && error.contains("found `200TB/s`; expected 1 MB/s to 100000 GB/s"), "{error}");
 }
+
+/// The whole way of a real cluster's file: two leaves of two hosts, two cables each to a spine, one of them degraded.
+#[test]
+fn import_makes_a_machine_that_carries_traffic() {
+    let folder = std::env::temp_dir().join(format!("narrows-import-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut fabric = String::from("#\n# Topology file: generated on Mon Jun  3 10:00:00 2024\n#\n");
+    for leaf in 0..2 {
+        fabric += &format!("vendid=0x2c9\n\nSwitch\t40 \"S-{leaf}\"\t# \"leaf{leaf}\" base port 0 lid 1 lmc 0\n");
+        for port in 1..3 {
+            let speed = if (leaf, port) == (1, 2) { "4xDDR" } else { "4xEDR" };
+            fabric += &format!("[{port}]\t\"S-9\"[{}]\t# \"spine\" lid 2 {speed}\n", 2 * leaf + port);
+            fabric += &format!("[1{port}]\t\"H-{leaf}{port}\"[1](f)\t# \"n{} HCA-1\" lid 3 4xEDR\n", 2 * leaf + port - 1);
+        }
+    }
+    let command = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_narrows")).args(arguments).current_dir(&folder).output().unwrap();
+        (output.status.code(), text(&output.stdout).to_owned(), text(&output.stderr).to_owned())
+    };
+    std::fs::write(folder.join("fabric.txt"), fabric).unwrap();
+    let (code, _, told) = command(&["topology", "import", "fabric.txt", "-o", "fabric.graph", "--base", "ib-ndr"]);
+    assert_eq!((code, told.as_str()), (Some(0), "narrows: fabric.toml and fabric.graph: 4 hosts, 3 switches, 4 cables between switches\n"));
+    let machine = std::fs::read_to_string(folder.join("fabric.toml")).unwrap();
+    assert!(machine.contains("host_name = \"n{}\"") && machine.contains("bandwidth = \"100Gbit/s\""), "{machine}");
+    let (code, told, _) = command(&["machine", "check", "fabric.toml"]);
+    assert_eq!((code, told.as_str()), (Some(0), "fabric.toml: ok, 4 nodes of 128 cores, ib-hca NICs, file, links of 12.5 GB/s\n"));
+    let (code, shown, told) = command(&["topology", "show", "fabric.toml"]);
+    assert!(code == Some(0) && shown.contains("1 cables of 2 GB/s"), "{shown}{told}");
+    let traffic = ["traffic", "uniform", "--machine", "fabric.toml", "--load", "0.1", "--time", "50us", "--csv"];
+    let (code, table, told) = command(&traffic);
+    assert!(code == Some(0) && table.lines().count() >= 2, "{table}{told}");
+    // What cannot be is told before anything is written.
+    let (code, _, told) = command(&["topology", "import", "fabric.txt", "-o", "no.graph", "--base", "deep-msa"]);
+    assert!(code == Some(2) && told.contains("expected a machine with one kind of nodes and one network"), "{told}");
+    let (code, _, told) = command(&["topology", "import", "fabric.txt", "-o", "no.graph", "--format", "slurm"]);
+    let expected = "narrows: error: fabric.txt, line 4: unknown key `vendid`; expected SwitchName, Switches, Nodes or LinkSpeed\n";
+    assert_eq!((code, told.as_str()), (Some(2), expected));
+    assert!(!folder.join("no.graph").exists());
+    std::fs::remove_dir_all(&folder).unwrap();
+}
