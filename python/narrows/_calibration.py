@@ -42,6 +42,7 @@ CONSTANTS = (
     "link.host.latency",
     "switch.latency",
 )
+LINK = "link.host.bandwidth"
 EAGER, INJECT, RENDEZVOUS = "message.eager_limit", "message.inject_limit", "message.pscom.rendezvous"
 
 # A constant is told when its standard error is at most this, all others being unknown.
@@ -61,7 +62,7 @@ ABOVE_MEASURED, LONG = 1.01, 64 << 10
 # By which factor the mean square of the errors may grow when constants are left at the base's values. Our own choice.
 WORSE = 1.3
 # Errors beyond which constants say nothing, so that none is told apart from the base's.
-HOPELESS = 0.2
+HOPELESS = 0.5
 # A change of the protocol is found where it leaves so much less of the bends of the curves unexplained. Our own choice.
 STEP_GAIN = 0.8
 # Relative step of derivatives: well above the picosecond to which times are rounded.
@@ -75,7 +76,7 @@ WINDOW = 64
 WHOLE_WINDOW_MAX = 256 << 10
 
 # Bases beside the presets that are tried when another one is to be suggested: TCP over Ethernet, Gbit/s.
-TCP_BASE, TCP_RATES = "roce-400", (1, 10, 25, 100)
+TCP_BASE, TCP_RATES = "example-cluster", (1, 10, 25, 100)
 
 _UNITS = {"ps": 1e-12, "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "B/s": 1.0, "kB/s": 1e3, "MB/s": 1e6, "GB/s": 1e9, "TB/s": 1e12}
 
@@ -527,7 +528,7 @@ class _Fit:
         """By which factor a constant may be above the base's: lanes are not faster than they are, and no fitted link is
         faster than what the data have shown."""
         most = self._lanes(name)
-        if name == "link.host.bandwidth":
+        if name == LINK:
             header, packet = (_bytes(self._machine[f"network.{key}"]) for key in ("header", "mtu"))
             most = min(most, ABOVE_MEASURED * self._asymptote() * (1 + header / packet))
         # Something is between the bounds.
@@ -611,11 +612,15 @@ class _Fit:
         """The optimum, with the constants that the data do not determine at the base's values."""
         self._solve(8)
         self._solve(16)
+        # Those that are free once more, or stay at the base's values whatever their column says.
+        back: set[int] = set()
+        if LINK in self._names and self.x[self._names.index(LINK)] < -STEP and self._sigma > MODEL_ERROR:
+            back |= self._another_stage(self._names.index(LINK))
         jacobian = self._jacobian(self.free)
-        self._errors, self._groups = _separate(self._names, jacobian, 1.0)
+        everything = jacobian if len(self.free) == len(self._names) else self._jacobian(range(len(self._names)))
+        self._errors, self._groups = _separate(self._names, everything, 1.0)
         # Those without which the fit is worse.
         needed: set[int] = set()
-        back: set[int] = set()
         while self._sigma < HOPELESS:
             if dropped := self._undetermined(jacobian, needed | back):
                 while not self._without(dropped):
@@ -632,6 +637,21 @@ class _Fit:
                 jacobian = self._jacobian(self.free)
             else:
                 break
+
+    def _another_stage(self, link: int) -> set[int]:
+        """Looks whether another stage than the link explains the rate of long messages better: the link, which then stays
+        at the base's value."""
+        import numpy
+
+        before, sigma = (self.free, self.x, self._sigma), self._sigma
+        self.free = [at for at in self.free if at != link]
+        self.x = numpy.zeros(len(self._names))
+        self._solve(8)
+        self._solve(8)
+        if WORSE * self._sigma**2 > sigma**2:
+            self.free, self.x, self._sigma = before
+            return set()
+        return {link}
 
     def _without(self, dropped: list[int]) -> bool:
         """Fits with these constants at the base's values; False, and nothing is changed, where that explains less."""
@@ -741,8 +761,7 @@ class _Fit:
 
         notes, far = [], []
         off = self._off(self.x) * self._weights()
-        for at in self.free:
-            name = self._names[at]
+        for at, name in enumerate(self._names):
             up, down = self._highest[at] - self.x[at] < STEP, self.x[at] - self._lowest[at] < STEP
             if down or up and self._highest[at] == math.log(FARTHEST):
                 far.append(f"{name} (a {FARTHEST:.0f}th of the base's)" if down else f"{name} ({FARTHEST:.0f} times the base's)")
