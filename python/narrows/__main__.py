@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from narrows import NarrowsError, Study, calibrate, compare, machine, replay, run, sweep, traffic
-from narrows._calibration import FARTHEST
+from narrows._calibration import FARTHEST, nearest_base
 
 _STUDIES: dict[str, Callable[..., Any]] = {"traffic": traffic, "replay": replay, "run": run}
 # Of a study file.
@@ -45,6 +45,9 @@ def main() -> int:
     calibration.add_argument("--base", default="bxi-v2", metavar="NAME|FILE", help="the machine whose other constants are kept [bxi-v2]")
     calibration.add_argument("-o", "--output", type=Path, metavar="FILE", help="writes the machine file")
     calibration.add_argument("--constant", action="append", metavar="KEY", help="fits this key, and no other that is not named")
+    calibration.add_argument(
+        "--fix", action="append", default=[], metavar="KEY[=VALUE],...", help="keeps these keys at the base's value, or at the given one"
+    )
     calibration.add_argument("--json", action="store_true", help="prints a JSON object")
     comparison = commands.add_parser(
         "compare",
@@ -156,20 +159,33 @@ def read_study(path: Path, out: Path | None = None) -> Study:
 
 def _calibrate(options: argparse.Namespace) -> int:
     """Exit code 1: the constants do not explain the values."""
-    found = calibrate(options.base, options.files, constants=options.constant)
+    fix = [words for given in options.fix for words in given.split(",")]
+    found = calibrate(options.base, options.files, constants=options.constant, fix=fix)
     if options.json:
         constants = [
-            {"name": one.name, "base": one.base, "fitted": one.fitted, "error": one.error if one.told else None, "told": one.told}
+            {
+                "name": one.name,
+                "base": one.base,
+                "fitted": one.fitted,
+                "error": one.error if one.told else None,
+                "told": one.told,
+                "determined": one.determined,
+                "interval": [one.low, one.high] if one.determined else None,
+                "why": one.why or None,
+            }
             for one in found.constants
         ]
         errors = {"error_fitted": found.error(False), "error_held_back": found.error(True)}
-        print(json.dumps({"constants": constants, "inseparable": found.inseparable, **errors, "rows": found.table.to_rows()}))
+        rest = {"inseparable": found.inseparable, "notes": found.notes, **errors, "rows": found.table.to_rows()}
+        print(json.dumps({"constants": constants, **rest}))
     else:
         print(found.text, end="")
     if found.error(held_back=False) > _ERROR_MAX:
         error = f"no constants within a factor of {FARTHEST:.0f} of the base's explain these values"
-        advice = "start from another base, or leave out what is not of this network; no machine file was written"
-        print(f"narrows: error: {error} (error {100 * found.error(held_back=False):.0f} %): {advice}", file=sys.stderr)
+        name, factor = nearest_base(options.files)
+        advice = f"nearest as it is comes {name}, off by a factor of {factor:.1f}: start from it, or leave out what is not of this network"
+        error += f" (error {100 * found.error(held_back=False):.0f} %): {advice}; no machine file was written"
+        print(f"narrows: error: {error}", file=sys.stderr)
         return 1
     if options.output is not None:
         found.save(options.output)

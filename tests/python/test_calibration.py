@@ -27,9 +27,9 @@ SIZES = [1, 8, 64, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 262144
 BOUND = 0.02
 
 
-def written(folder: Path, machine: nw.Machine) -> list[Path]:
+def written(folder: Path, machine: nw.Machine, sizes: list[int] = SIZES) -> list[Path]:
     """osu_latency and osu_bw as they print."""
-    points = [_Point(kind, kind, size, 1.0, 0.01, False) for kind in ("latency", "bandwidth") for size in SIZES]
+    points = [_Point(kind, kind, size, 1.0, 0.01, False) for kind in ("latency", "bandwidth") for size in sizes]
     scratch = folder / "scratch"
     scratch.mkdir()
     values = [math.exp(value) for value in _Model(machine, points, scratch, None).log_values({})]
@@ -173,3 +173,102 @@ def test_every_preset_is_a_base(tmp_path: Path) -> None:
         assert math.exp(_Model(machine, [point], folder, None).log_values({})[0]) < 100
         with pytest.raises(nw.NarrowsError, match="too few for"):
             nw.calibrate(name, [few])
+
+
+def files(folder: Path, latency: dict[int, float], bandwidth: dict[int, float] | None = None) -> list[Path]:
+    """Tables of osu_latency and osu_bw."""
+    found = []
+    for title, rows in (("Latency Test v7.5\n# Size       Avg Latency(us)", latency), ("Bandwidth Test v7.5", bandwidth or {})):
+        if rows:
+            found.append(folder / f"osu{len(found)}.txt")
+            found[-1].write_text(f"# OSU MPI {title}\n" + "".join(f"{size} {value:.2f}\n" for size, value in rows.items()))
+    return found
+
+
+# Of public outputs: Slingshot 11, InfiniBand with a step after 2 KiB, TCP over 1 Gb/s Ethernet.
+SLINGSHOT = (
+    {8: 3.07, 64: 3.01, 256: 4.43, 1024: 4.47, 4096: 4.79, 8192: 7.92, 32768: 9.48, 131072: 13.84, 524288: 30.05, 2097152: 94.94},
+    {8: 7.07, 1024: 883.96, 4096: 3309.75, 16384: 12415.59, 524288: 23847.29, 1048576: 23940.59, 2097152: 23980.12},
+)
+STEP_AFTER_2KIB = {8: 3.26, 64: 3.21, 256: 3.3, 1024: 3.55, 2048: 3.75, 4096: 10.09, 8192: 11.12, 32768: 14.65, 131072: 29.5, 524288: 84.36}
+ETHERNET = {1: 193.15, 64: 168.64, 1024: 234.99, 4096: 207.26, 16384: 383.89, 65536: 1204.28, 262144: 2974.59, 1048576: 9954.67}
+
+
+def test_a_link_does_not_get_faster_than_its_lanes(tmp_path: Path) -> None:
+    names = ["software.completion", "software.copy_bandwidth", "link.host.bandwidth", "node.pcie.data_bandwidth", "node.pcie.latency"]
+    found = nw.calibrate("slingshot-11", files(tmp_path, *SLINGSHOT), constants=names)
+    constants = {constant.name: constant for constant in found.constants}
+    # The stream tends to 24.0 GB/s without headers.
+    assert 23.5e9 < number(found.machine, "link.host.bandwidth") < 24.8e9, found.text
+    assert constants["link.host.bandwidth"].high <= 25e9
+    for name in ("software.copy_bandwidth", "node.pcie.data_bandwidth"):
+        assert not constants[name].determined and constants[name].fitted == constants[name].base, found.text
+        assert found.machine[name] == nw.machine("slingshot-11")[name] and f"{name} " in found.text
+    assert "not determined: another stage is slower" in found.text
+    assert found.error(held_back=False) < 0.1
+
+
+def test_a_faster_link_than_the_base_has_is_for_the_user_to_say(tmp_path: Path) -> None:
+    tables = files(tmp_path, *SLINGSHOT)
+    names = ["software.completion", "link.host.bandwidth", "node.pcie.data_bandwidth"]
+    pcie = ["node.pcie.bandwidth=31.5 GB/s", "node.pcie.data_bandwidth=28.8 GB/s"]
+    slow = nw.calibrate("bxi-v2", tables, constants=names, fix=pcie)
+    assert number(slow.machine, "link.host.bandwidth") <= 11.1e9
+    assert any(note.startswith("link.host.bandwidth ends at the base's lanes (11.1 GB/s)") for note in slow.notes), slow.text
+    given = nw.calibrate("bxi-v2", tables, constants=names, fix=[*pcie, "link.host.bandwidth=25GB/s"])
+    assert given.machine["link.host.bandwidth"] == "25 GB/s" and [one.name for one in given.constants] == names[:1]
+    assert given.error(held_back=False) < slow.error(held_back=False)
+    with pytest.raises(nw.NarrowsError, match="fix: link.host.rate: no key of this machine"):
+        nw.calibrate("bxi-v2", tables, fix=["link.host.rate=1"])
+
+
+def test_the_step_lies_below_the_inject_limit(tmp_path: Path) -> None:
+    names = ["software.post", "link.host.bandwidth", "node.pcie.latency"]
+    found = nw.calibrate("bxi-v2", files(tmp_path, STEP_AFTER_2KIB), constants=names)
+    assert (found.machine[EAGER], found.machine["message.inject_limit"]) == ("2 KiB", "2 KiB"), found.text
+    assert "the protocol changes beyond 2048 B: 3.75 us at 2048 B, 10.09 us at 4096 B" in found.text
+    assert found.error(held_back=False) < 0.08, found.text
+    kept = nw.calibrate("bxi-v2", files(tmp_path, STEP_AFTER_2KIB), constants=names, fix=[EAGER])
+    assert kept.machine[EAGER] == "8 KiB" and kept.error(held_back=False) > 0.1
+
+
+def test_a_fit_that_ends_at_bounds_names_them(tmp_path: Path) -> None:
+    machine, tables = tmp_path / "mine.toml", files(tmp_path, ETHERNET)
+    command = [sys.executable, "-m", "narrows", "calibrate", str(tables[0]), "-o", str(machine)]
+    names = ["software.post", "link.host.bandwidth", "link.host.latency"]
+    done = subprocess.run([*command, *(f"--constant={name}" for name in names)], capture_output=True, text=True)
+    assert done.returncode == 1 and not machine.exists()
+    [bounds] = [line for line in done.stdout.splitlines() if line.startswith("at the bounds of what is tried: ")]
+    assert "link.host.latency (30 times the base's)" in bounds and "link.host.bandwidth (a 30th of the base's)" in bounds
+    error = done.stderr.splitlines()[-1]
+    assert 'nearest as it is comes TCP over Ethernet (base = "example-cluster", nic.kind = "tcp", link.host.bandwidth = "1 Gb' in error, (
+        error
+    )
+    # And that base fits.
+    base = tmp_path / "base.toml"
+    base.write_text('[machine]\nname = "tcp"\nbase = "example-cluster"\n[nic]\nkind = "tcp"\n[link.host]\nbandwidth = "1 Gbit/s"\n')
+    found = nw.calibrate(base, tables, constants=["nic.tcp.message", "link.host.bandwidth"])
+    assert found.error(held_back=False) < 0.2 and not any("bounds" in note for note in found.notes), found.text
+
+
+def test_a_round_trip_holds(tmp_path: Path) -> None:
+    changed = {
+        "link.host.bandwidth": "8 GB/s",
+        "message.inject_limit": "2 KiB",
+        EAGER: "2 KiB",
+        "software.post": "300 ns",
+        "software.completion": "350 ns",
+    }
+    hidden = nw.machine("bxi-v2").set(changed)
+    names = ["software.post", "software.completion", "link.host.bandwidth", "link.host.latency", "node.pcie.latency", "nic.put_occupancy"]
+    found = nw.calibrate("bxi-v2", written(tmp_path, hidden, [8, 256, 1024, 2048, 4096, 8192, 32768, 524288, 1 << 20]), constants=names)
+    assert (found.machine[EAGER], found.machine["message.inject_limit"]) == ("2 KiB", "2 KiB"), found.text
+    determined = {constant.name for constant in found.constants if constant.determined}
+    assert determined >= {"software.post", "software.completion", "link.host.bandwidth"}, found.text
+    for constant in found.constants:
+        if constant.determined:
+            true = number(hidden, constant.name)
+            near = abs(number(found.machine, constant.name) / true - 1) < 0.03
+            assert near or constant.low <= true <= constant.high, f"{constant}\n{found.text}"
+        else:
+            assert constant.why and found.machine[constant.name] == nw.machine("bxi-v2")[constant.name]

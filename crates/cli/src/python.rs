@@ -66,6 +66,9 @@ pub struct CalibrateArgs {
     /// Fits this key, and no other that is not named
     #[arg(long, value_name = "KEY")]
     constant: Vec<String>,
+    /// Keeps these keys at the base's value, or at the given one
+    #[arg(long, value_name = "KEY[=VALUE],...")]
+    fix: Vec<String>,
     /// Prints a JSON object
     #[arg(long)]
     json: bool,

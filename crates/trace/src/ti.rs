@@ -50,6 +50,7 @@ pub fn read(path: &Path, file: &File, flops_per_s: f64, complain: &mut Complain<
                 }
                 files.push(listed);
             }
+            Some(_) if is_older_rank(first) => return Err(lines.malformed(older(show(first)))),
             // A wrong line gets its message below.
             Some(_) => ranks = ranks.max(lines::number(first, "a rank", MAX_RANKS - 1).map_or(0, |rank| rank + 1)),
         }
@@ -125,6 +126,9 @@ impl Reader {
     fn line(&mut self, line: &[u8]) -> Result<(), TraceError> {
         let mut words = Words::new(line);
         let Some(first) = words.next().filter(|word| !word.starts_with(b"#")) else { return Ok(()) };
+        if is_older_rank(first) {
+            return Err(older(show(first)));
+        }
         let rank = lines::number(first, "a rank", u64::from(self.ranks) - 1)? as u32;
         let action = words.word("an action")?;
         let words: Vec<&[u8]> = words.collect();
@@ -135,6 +139,7 @@ impl Reader {
             b"finalize" | b"comm_size" | b"comm_split" | b"comm_dup" | b"location" | b"test" => {}
             b"compute" => state.compute(arguments.work(0, self.flops_per_s)?)?,
             b"sleep" => state.compute(arguments.work(0, 1.0)?)?,
+            b"send" | b"isend" | b"recv" | b"irecv" if words.len() == 2 => return Err(older("a message without a tag")),
             b"send" | b"isend" | b"recv" | b"irecv" => {
                 let kind = message(action, &arguments)?;
                 let key = match kind {
@@ -185,6 +190,20 @@ impl Reader {
         }
         Ok(())
     }
+}
+
+/// A rank as SimGrid's traces named it before they had tags: `p0`.
+fn is_older_rank(word: &[u8]) -> bool {
+    word.strip_prefix(b"p").is_some_and(|rest| !rest.is_empty() && rest.iter().all(u8::is_ascii_digit))
+}
+
+/// What to do with a trace of that form.
+fn older(there: impl std::fmt::Display) -> TraceError {
+    let rewrite = r"sed -E 's/\bp([0-9]+)/\1/g; s/^([0-9]+) +(I?)(send|recv) +([0-9]+) +([^ ]+)$/\1 \L\2\3\E \4 0 \5/' OLD > NEW";
+    expected(format!(
+        "numbers as ranks, and tags, as in `0 send 1 0 1e6`; {there} is of an older form of these traces (`p0 send p1 1e6`), \
+         which this command rewrites: {rewrite}"
+    ))
 }
 
 fn message(action: &[u8], arguments: &Arguments<'_>) -> Result<Kind, TraceError> {

@@ -298,6 +298,23 @@ fn simgrid_traces() {
     assert_eq!(mistakes("0 init\n0 send 1 0 8\n"), ["2: expected a number from 0 to 0, found '1'"]);
 }
 
+/// Ranks were `p0`, and messages had no tags.
+#[test]
+fn simgrid_traces_of_the_older_form_get_a_hint() {
+    let cases = [
+        ("p0 compute 1e9\np0 send p1 1e6\np1 recv p0 1e6\n", "1: ", "'p0'"),
+        ("0 init\n1 init\np1 recv p0 1e6\n", "3: ", "'p1'"),
+        ("0 init\n1 init\n0 send 1 1e6\n", "3: ", "a message without a tag"),
+    ];
+    for (text, line, there) in cases {
+        let found = &mistakes(text)[0];
+        let hint = format!("{there} is of an older form of these traces (`p0 send p1 1e6`), which this command rewrites: sed -E");
+        assert!(found.starts_with(line) && found.contains(&hint), "{found}");
+    }
+    // A rank that is none gets no such hint.
+    assert_eq!(mistakes("0 init\nq0 compute 1\n"), ["2: expected a rank (a whole number up to 0), found 'q0'"]);
+}
+
 /// Any text could be a list of SimGrid's files: the first line that names none says what was expected.
 #[test]
 fn text_that_is_no_trace_is_refused_at_its_line() {
