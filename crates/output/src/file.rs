@@ -8,8 +8,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// Why a file is not written: its name, what the system says, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +35,7 @@ impl OutputError {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => String::from("name a place where you may write"),
             io::ErrorKind::IsADirectory => String::from("name a file in it"),
             io::ErrorKind::NotFound => format!("make the folder first: mkdir -p {}", folder_of(&self.path).display()),
+            io::ErrorKind::ResourceBusy => String::from("name another folder, or wait for its end"),
             io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => String::from("name a folder, or a place where there is nothing"),
             _ => return None,
         })
@@ -149,16 +151,37 @@ pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), OutputError> 
     output.commit()
 }
 
-/// Makes a folder for results, and those above it.
+/// Makes a folder for results, and those above it. Until this process ends no other one may: two runs would mix their
+/// results.
 ///
 /// # Errors
-/// It cannot be made, or is not a folder.
+/// It cannot be made, is not a folder, or another process writes its results there.
 pub fn create_folder(path: &Path) -> Result<(), OutputError> {
     if is_standard(path) {
         let error = io::Error::new(io::ErrorKind::NotADirectory, "several files do not go there");
         return Err(OutputError { path: path.to_owned(), error });
     }
-    fs::create_dir_all(path).map_err(OutputError::of(path))
+    fs::create_dir_all(path).and_then(|()| claim(path)).map_err(OutputError::of(path))
+}
+
+/// Keeps other processes from a folder. A file system without locks lets them in.
+fn claim(folder: &Path) -> io::Result<()> {
+    static CLAIMED: Mutex<Vec<(u64, u64, File)>> = Mutex::new(Vec::new());
+    let opened = File::open(folder)?;
+    let status = opened.metadata()?;
+    let mut claimed = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner);
+    if claimed.iter().any(|&(device, inode, _)| (device, inode) == (status.dev(), status.ino())) {
+        return Ok(());
+    }
+    // SAFETY: a descriptor of ours; it is closed, and the lock gone, when the process ends or becomes another one.
+    if unsafe { libc::flock(opened.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+        let error = io::Error::last_os_error();
+        if error.kind() == io::ErrorKind::WouldBlock {
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, "another run writes its results there"));
+        }
+    }
+    claimed.push((status.dev(), status.ino(), opened));
+    Ok(())
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -371,6 +394,21 @@ mod tests {
         assert!(message(&missing).starts_with(&missing.display().to_string()));
         assert!(message(folder.path()).ends_with("; name a file in it"));
         assert!(create_folder(Path::new("-")).is_err() && !Path::new("-").exists());
+    }
+
+    #[test]
+    fn a_folder_for_results_belongs_to_one_process() {
+        let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let [own, other] = folders.each_ref().map(tempfile::TempDir::path);
+        create_folder(own).unwrap();
+        create_folder(own).unwrap();
+        let held = File::open(other).unwrap();
+        // SAFETY: an open descriptor; one that was opened elsewhere is another owner, as that of another process.
+        assert_eq!(unsafe { libc::flock(held.as_raw_fd(), libc::LOCK_EX) }, 0);
+        let error = create_folder(other).unwrap_err().to_string();
+        assert!(error.ends_with(": another run writes its results there; name another folder, or wait for its end"), "{error}");
+        drop(held);
+        create_folder(other).unwrap();
     }
 
     /// The other half of the next test: writes, and waits to be killed.

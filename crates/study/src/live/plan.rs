@@ -78,6 +78,7 @@ impl RunSpec {
     pub(super) fn load(&self, observer: &dyn Observer) -> Result<Machine, StudyError> {
         let mut machine = self.machine.load(observer)?;
         if let Some(timing) = &self.timing {
+            timing.fits(self.ranks())?;
             timing.change(&mut machine);
         }
         if machine.message.protocol == MessageProtocol::Pscom {

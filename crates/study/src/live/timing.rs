@@ -163,6 +163,15 @@ impl TimingSpec {
         [self.latency > SimTime::ZERO, self.start > SimTime::ZERO, self.slow > 1.0].into_iter().filter(|on| *on).count()
     }
 
+    /// All ranks that it names are among `ranks`.
+    pub(super) fn fits(&self, ranks: u32) -> Result<(), StudyError> {
+        let named = self.delays.iter().flat_map(|delay| [delay.from, delay.to]).chain(self.only.iter().flatten().copied());
+        match named.max().filter(|&rank| rank >= ranks) {
+            None => Ok(()),
+            Some(rank) => Err(StudyError::Contradiction(format!("--timing: it names rank {rank}, and the ranks are 0 to {}", ranks - 1))),
+        }
+    }
+
     /// What the simulator does with messages.
     pub(super) fn of_messages(&self) -> Timing {
         Timing { seed: self.seed, latency: self.latency, only: self.only.clone(), delays: self.delays.clone() }
@@ -195,6 +204,15 @@ impl TimingSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn it_names_ranks_of_the_run() {
+        for text in ["only = [0, 99]", "[[delay]]\nfrom = 99\nto = 0\nby = \"1 us\"", "[[delay]]\nfrom = 0\nto = 99\nby = \"1 us\""] {
+            let timing: TimingSpec = text.parse().unwrap();
+            assert_eq!(timing.fits(2).unwrap_err().to_string(), "--timing: it names rank 99, and the ranks are 0 to 1");
+            timing.fits(100).unwrap();
+        }
+    }
 
     #[test]
     fn what_is_written_is_read() {
