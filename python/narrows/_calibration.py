@@ -517,6 +517,7 @@ class _Fit:
         self.free = list(range(len(start)))
         self._errors: list[float] = []
         self._groups: list[list[str]] = []
+        self._slower_elsewhere: set[int] = set()
 
     def _lanes(self, name: str) -> float:
         """Bytes per second that the base's lanes carry; infinite for what has none."""
@@ -615,7 +616,8 @@ class _Fit:
         # Those that are free once more, or stay at the base's values whatever their column says.
         back: set[int] = set()
         if LINK in self._names and self.x[self._names.index(LINK)] < -STEP and self._sigma > MODEL_ERROR:
-            back |= self._another_stage(self._names.index(LINK))
+            self._slower_elsewhere = self._another_stage(self._names.index(LINK))
+            back |= self._slower_elsewhere
         jacobian = self._jacobian(self.free)
         everything = jacobian if len(self.free) == len(self._names) else self._jacobian(range(len(self._names)))
         self._errors, self._groups = _separate(self._names, everything, 1.0)
@@ -699,8 +701,7 @@ class _Fit:
         dropped = [at for place, at in enumerate(self.free) if place not in left]
         x = self.x[self.free]
         while left:
-            inverse = numpy.linalg.pinv(jacobian[:, left].T @ jacobian[:, left], rcond=1e-12)
-            errors = numpy.sqrt(numpy.diag(inverse))
+            errors = _standard_errors(jacobian[:, left])
             unclear = [
                 at
                 for at, error in zip(left, errors, strict=True)
@@ -716,15 +717,12 @@ class _Fit:
 
     def constants(self) -> tuple[list[Constant], list[list[str]]]:
         """All constants, and the groups of those that cannot be told apart."""
-        import numpy
         from scipy import stats
 
         jacobian = self._jacobian(range(len(self._names)))
         free = self.free
-        # With what the fit itself assumes about constants.
-        inverse = numpy.linalg.inv(jacobian[:, free].T @ jacobian[:, free] + numpy.eye(len(free)) / PRIOR**2)
         quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, self._more_than(free)))
-        wide = dict(zip(free, quantile * numpy.sqrt(numpy.diag(inverse)), strict=True))
+        wide = dict(zip(free, quantile * _standard_errors(jacobian[:, free]), strict=True))
         found = self.settings(self.x)
         listed = []
         for at, name in enumerate(self._names):
@@ -743,6 +741,8 @@ class _Fit:
         """Why a constant is not determined."""
         import numpy
 
+        if at in self._slower_elsewhere:
+            return "another stage explains the rate of long messages better"
         column = jacobian[:, at]
         length = float(numpy.linalg.norm(column))
         if length * math.log(2) < 1:
@@ -776,6 +776,13 @@ class _Fit:
         if far:
             notes.append(f"at the bounds of what is tried: {', '.join(far)}: the data are of another kind of network or host than the base")
         return notes
+
+
+def _standard_errors(jacobian: Any) -> Any:
+    """Of constants, with what the fit itself assumes about them."""
+    import numpy
+
+    return numpy.sqrt(numpy.diag(numpy.linalg.inv(jacobian.T @ jacobian + numpy.eye(jacobian.shape[1]) / PRIOR**2)))
 
 
 def _separate(names: list[str], jacobian: Any, noise: float) -> tuple[list[float], list[list[str]]]:
