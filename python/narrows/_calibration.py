@@ -55,6 +55,8 @@ FARTHEST, PRIOR = 30.0, 3.0
 # A constant is not determined when its standard error is larger (half as much again is within 95 %), and the base's
 # value lies within two of them. Our own choice.
 LOOSE, NEAR = 0.2, 2.0
+# How many times its low end the high end of an interval may be before the command says that it is wide.
+LOOSELY = 4.0
 # Part of the confidence intervals.
 CONFIDENCE = 0.95
 # How much faster than the rate that the data tend to a fitted link may be, beside headers; from which size they do.
@@ -149,7 +151,8 @@ class Calibration:
         for constant in self.constants:
             if constant.determined:
                 within = f"{_quantity(constant.name, constant.low)} to {_quantity(constant.name, constant.high)}"
-                lines.append(f"{constant.name:26} {constant.base:>14} -> {constant.fitted:>14}  {within}")
+                loosely = "  (loosely: the fit is worse without it)" if constant.high > LOOSELY * constant.low else ""
+                lines.append(f"{constant.name:26} {constant.base:>14} -> {constant.fitted:>14}  {within}{loosely}")
             else:
                 lines.append(f"{constant.name:26} {constant.base:>14}    not determined: {constant.why}")
         if any(constant.determined for constant in self.constants):
