@@ -472,7 +472,7 @@ def _protocol_change(model: _Model, machine: Machine, kept: set[str]) -> tuple[d
     def limits(size: int) -> dict[str, str]:
         if machine["message.protocol"] == "pscom":
             return {RENDEZVOUS: f"{size + 1} B"}
-        lowered = {INJECT: f"{size} B"} if size < inject and INJECT not in kept else {}
+        lowered = {INJECT: f"{size} B"} if size < inject else {}
         return {EAGER: f"{size} B", **lowered}
 
     def bends(values: "numpy.ndarray[Any, Any]") -> "numpy.ndarray[Any, Any]":
@@ -486,9 +486,11 @@ def _protocol_change(model: _Model, machine: Machine, kept: set[str]) -> tuple[d
         try:
             best = min(best, (apart(limits(size)), size, limits(size)), key=lambda found: found[0])
         except NarrowsError:
-            # Beyond what this kind of NIC sends at once, or below a limit that is kept.
+            # Beyond what this kind of NIC sends at once.
             continue
     _, size, found = best
+    if INJECT in found and INJECT in kept:
+        return {}, [f"the protocol changes beyond {size} B, which is below {INJECT} ({machine[INJECT]}): that is kept, and so is {EAGER}"]
     notes = []
     changed = {key: after for key, after in ((key, machine.set(found)[key]) for key in found) if after != machine[key]}
     if changed:

@@ -230,6 +230,8 @@ def test_the_step_lies_below_the_inject_limit(tmp_path: Path) -> None:
     assert found.error(held_back=False) < 0.08, found.text
     kept = nw.calibrate("bxi-v2", files(tmp_path, STEP_AFTER_2KIB), constants=names, fix=[EAGER])
     assert kept.machine[EAGER] == "8 KiB" and kept.error(held_back=False) > 0.1
+    kept = nw.calibrate("bxi-v2", files(tmp_path, STEP_AFTER_2KIB), constants=names[:1], fix=["message.inject_limit"])
+    assert kept.machine[EAGER] == "8 KiB" and "changes beyond 2048 B, which is below message.inject_limit (8 KiB)" in kept.text
 
 
 def test_a_fit_that_ends_at_bounds_names_them(tmp_path: Path) -> None:
