@@ -55,6 +55,8 @@ FARTHEST, PRIOR = 30.0, 3.0
 # A constant is not determined when its standard error is larger (half as much again is within 95 %), and the base's
 # value lies within two of them. Our own choice.
 LOOSE, NEAR = 0.2, 2.0
+# How many times its low end the high end of an interval may be before the command says that it is wide.
+LOOSELY = 4.0
 # Part of the confidence intervals.
 CONFIDENCE = 0.95
 # How much faster than the rate that the data tend to a fitted link may be, beside headers; from which size they do.
@@ -149,7 +151,8 @@ class Calibration:
         for constant in self.constants:
             if constant.determined:
                 within = f"{_quantity(constant.name, constant.low)} to {_quantity(constant.name, constant.high)}"
-                lines.append(f"{constant.name:26} {constant.base:>14} -> {constant.fitted:>14}  {within}")
+                loosely = "  (loosely: the fit is worse without it)" if constant.high > LOOSELY * constant.low else ""
+                lines.append(f"{constant.name:26} {constant.base:>14} -> {constant.fitted:>14}  {within}{loosely}")
             else:
                 lines.append(f"{constant.name:26} {constant.base:>14}    not determined: {constant.why}")
         if any(constant.determined for constant in self.constants):
@@ -469,7 +472,7 @@ def _protocol_change(model: _Model, machine: Machine, kept: set[str]) -> tuple[d
     def limits(size: int) -> dict[str, str]:
         if machine["message.protocol"] == "pscom":
             return {RENDEZVOUS: f"{size + 1} B"}
-        lowered = {INJECT: f"{size} B"} if size < inject and INJECT not in kept else {}
+        lowered = {INJECT: f"{size} B"} if size < inject else {}
         return {EAGER: f"{size} B", **lowered}
 
     def bends(values: "numpy.ndarray[Any, Any]") -> "numpy.ndarray[Any, Any]":
@@ -483,9 +486,11 @@ def _protocol_change(model: _Model, machine: Machine, kept: set[str]) -> tuple[d
         try:
             best = min(best, (apart(limits(size)), size, limits(size)), key=lambda found: found[0])
         except NarrowsError:
-            # Beyond what this kind of NIC sends at once, or below a limit that is kept.
+            # Beyond what this kind of NIC sends at once.
             continue
     _, size, found = best
+    if INJECT in found and INJECT in kept:
+        return {}, [f"the protocol changes beyond {size} B, which is below {INJECT} ({machine[INJECT]}): that is kept, and so is {EAGER}"]
     notes = []
     changed = {key: after for key, after in ((key, machine.set(found)[key]) for key in found) if after != machine[key]}
     if changed:
@@ -517,6 +522,7 @@ class _Fit:
         self.free = list(range(len(start)))
         self._errors: list[float] = []
         self._groups: list[list[str]] = []
+        self._slower_elsewhere: set[int] = set()
 
     def _lanes(self, name: str) -> float:
         """Bytes per second that the base's lanes carry; infinite for what has none."""
@@ -615,7 +621,8 @@ class _Fit:
         # Those that are free once more, or stay at the base's values whatever their column says.
         back: set[int] = set()
         if LINK in self._names and self.x[self._names.index(LINK)] < -STEP and self._sigma > MODEL_ERROR:
-            back |= self._another_stage(self._names.index(LINK))
+            self._slower_elsewhere = self._another_stage(self._names.index(LINK))
+            back |= self._slower_elsewhere
         jacobian = self._jacobian(self.free)
         everything = jacobian if len(self.free) == len(self._names) else self._jacobian(range(len(self._names)))
         self._errors, self._groups = _separate(self._names, everything, 1.0)
@@ -699,8 +706,7 @@ class _Fit:
         dropped = [at for place, at in enumerate(self.free) if place not in left]
         x = self.x[self.free]
         while left:
-            inverse = numpy.linalg.pinv(jacobian[:, left].T @ jacobian[:, left], rcond=1e-12)
-            errors = numpy.sqrt(numpy.diag(inverse))
+            errors = _standard_errors(jacobian[:, left])
             unclear = [
                 at
                 for at, error in zip(left, errors, strict=True)
@@ -716,15 +722,12 @@ class _Fit:
 
     def constants(self) -> tuple[list[Constant], list[list[str]]]:
         """All constants, and the groups of those that cannot be told apart."""
-        import numpy
         from scipy import stats
 
         jacobian = self._jacobian(range(len(self._names)))
         free = self.free
-        # With what the fit itself assumes about constants.
-        inverse = numpy.linalg.inv(jacobian[:, free].T @ jacobian[:, free] + numpy.eye(len(free)) / PRIOR**2)
         quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, self._more_than(free)))
-        wide = dict(zip(free, quantile * numpy.sqrt(numpy.diag(inverse)), strict=True))
+        wide = dict(zip(free, quantile * _standard_errors(jacobian[:, free]), strict=True))
         found = self.settings(self.x)
         listed = []
         for at, name in enumerate(self._names):
@@ -743,6 +746,8 @@ class _Fit:
         """Why a constant is not determined."""
         import numpy
 
+        if at in self._slower_elsewhere:
+            return "another stage explains the rate of long messages better"
         column = jacobian[:, at]
         length = float(numpy.linalg.norm(column))
         if length * math.log(2) < 1:
@@ -776,6 +781,13 @@ class _Fit:
         if far:
             notes.append(f"at the bounds of what is tried: {', '.join(far)}: the data are of another kind of network or host than the base")
         return notes
+
+
+def _standard_errors(jacobian: Any) -> Any:
+    """Of constants, with what the fit itself assumes about them."""
+    import numpy
+
+    return numpy.sqrt(numpy.diag(numpy.linalg.inv(jacobian.T @ jacobian + numpy.eye(jacobian.shape[1]) / PRIOR**2)))
 
 
 def _separate(names: list[str], jacobian: Any, noise: float) -> tuple[list[float], list[list[str]]]:

@@ -230,6 +230,8 @@ def test_the_step_lies_below_the_inject_limit(tmp_path: Path) -> None:
     assert found.error(held_back=False) < 0.08, found.text
     kept = nw.calibrate("bxi-v2", files(tmp_path, STEP_AFTER_2KIB), constants=names, fix=[EAGER])
     assert kept.machine[EAGER] == "8 KiB" and kept.error(held_back=False) > 0.1
+    kept = nw.calibrate("bxi-v2", files(tmp_path, STEP_AFTER_2KIB), constants=names[:1], fix=["message.inject_limit"])
+    assert kept.machine[EAGER] == "8 KiB" and "changes beyond 2048 B, which is below message.inject_limit (8 KiB)" in kept.text
 
 
 def test_a_fit_that_ends_at_bounds_names_them(tmp_path: Path) -> None:
@@ -272,3 +274,13 @@ def test_a_round_trip_holds(tmp_path: Path) -> None:
             assert near or constant.low <= true <= constant.high, f"{constant}\n{found.text}"
         else:
             assert constant.why and found.machine[constant.name] == nw.machine("bxi-v2")[constant.name]
+
+
+def test_the_link_stays_where_the_bus_is_the_slowest(tmp_path: Path) -> None:
+    hidden = nw.machine("bxi-v2").set({"node.pcie.data_bandwidth": "8 GB/s", "software.post": "300 ns"})
+    names = ["software.post", "link.host.bandwidth", "node.pcie.data_bandwidth", "nic.dma_latency"]
+    found = nw.calibrate("bxi-v2", written(tmp_path, hidden, [8, 256, 2048, 8192, 32768, 524288, 1 << 20]), constants=names)
+    constants = {constant.name: constant for constant in found.constants}
+    assert constants["link.host.bandwidth"].why == "another stage explains the rate of long messages better", found.text
+    for name in ("software.post", "node.pcie.data_bandwidth"):
+        assert abs(number(found.machine, name) / number(hidden, name) - 1) < 0.03, found.text
