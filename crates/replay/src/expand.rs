@@ -8,8 +8,8 @@ use narrows_trace::{
 use narrows_units::SimTime;
 use std::collections::VecDeque;
 
-/// Tags of spelt-out collectives have this bit, and the number of the communicator below it.
-const TAG: u32 = 1 << 30;
+/// Tags of spelt-out collectives have this bit, and [`Communicators::collective_tag`] below it.
+const TAG: u32 = Communicators::COLLECTIVE_TAGS;
 
 /// The program. Keeps two numbers for each operation of the ranks that are under way.
 pub struct Expanded<P> {
@@ -50,9 +50,9 @@ impl<P: Program> Expanded<P> {
         let position = self.communicators.position(call.communicator, rank).ok_or_else(|| failed(String::from("not a member")))?;
         let size = self.communicators.size(call.communicator).unwrap_or(0);
         let part = CollectivePart { rank, operation: self.ranks[rank as usize].numbers.len() as u64, call: *call };
-        self.meetings.join(part, size).map_err(Box::new)?;
+        let number = self.meetings.join(part, size).map_err(Box::new)?;
         let schedule = self.collectives.schedule(call, &self.communicators).map_err(|error| failed(error.to_string()))?;
-        let tag = TAG | call.communicator & (TAG - 1);
+        let tag = TAG | self.communicators.collective_tag(call.communicator, number);
         let nothing = Operation { cpu: start.cpu, ..Operation::new(Kind::Compute { duration: SimTime::ZERO }) };
         let state = &mut self.ranks[rank as usize];
         let first = state.push(Operation { delay: start.delay, ..nothing }, after);

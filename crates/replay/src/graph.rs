@@ -171,7 +171,8 @@ impl Graph {
                     }
                     Kind::Collective(call) => {
                         let size = communicators.size(call.communicator).unwrap_or(0);
-                        meetings.join(CollectivePart { rank, operation: number, call }, size)?;
+                        let of_communicator = meetings.join(CollectivePart { rank, operation: number, call }, size)?;
+                        op.tag = communicators.collective_tag(call.communicator, of_communicator);
                     }
                 }
                 let node = self.push(op)?;
@@ -215,7 +216,7 @@ impl Graph {
         let no_member = || Problem::Member(call.communicator).of(rank, operation);
         let position = communicators.position(call.communicator, rank).ok_or_else(no_member)?;
         let schedule = collectives.schedule(call, communicators).map_err(|error| Problem::from(error).of(rank, operation))?;
-        let template = Op { tag: call.communicator, collective: true, ..self.ops[start as usize] };
+        let template = Op { collective: true, ..self.ops[start as usize] };
         let (mut before, mut actions) = (start, Vec::new());
         for round in 0..schedule.rounds(position) {
             let (schedule, round) = schedule.part(position, round);

@@ -46,7 +46,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const CAUSAL_WINDOW: usize = 64;
 /// Room of the receives of collectives: longer than any message. All members agree on the sizes.
 const ROOM: Bytes = Bytes::MESSAGE_MAX;
-/// Tags of collectives have this bit; the communicator stands in the bits below.
+/// Tags of collectives have this bit, and [`Communicators::collective_tag`] below it.
 const COLLECTIVE_TAG: u64 = 1 << 59;
 /// Completions of the messages of a collective carry this bit in their context.
 const COLLECTIVE_CONTEXT: u64 = 1 << 63;
@@ -115,8 +115,10 @@ struct Running {
     reduced_bytes: u64,
     /// Bytes that came for several places in memory.
     spread_bytes: u64,
-    /// Of those that accelerators do on the communicator: its number.
-    offload: u64,
+    /// Its number among those of the communicator.
+    of_communicator: u64,
+    /// Of its messages.
+    tag: u64,
 }
 
 const NOT_POSTED: u32 = u32::MAX;
@@ -152,8 +154,6 @@ struct Rank {
     computed: SimTime,
     computed_beside: SimTime,
     running: Vec<Running>,
-    /// Allreduces that it has given to its NIC's accelerator, by communicator.
-    reduced: BTreeMap<u32, u64>,
     /// Messages that it has started.
     sent: u32,
     /// Of the messages that it has received, and when.

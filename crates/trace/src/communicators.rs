@@ -35,6 +35,16 @@ impl Communicators {
         1 + self.others.len() as u32
     }
 
+    /// The tag of the messages of a collective, below [`Communicators::COLLECTIVE_TAGS`]: none of those that can be
+    /// under way at a time has the same, as non-blocking collectives of MPI libraries have not.
+    pub fn collective_tag(&self, communicator: u32, number: u64) -> u32 {
+        let tag = number.wrapping_mul(u64::from(self.count())).wrapping_add(u64::from(communicator));
+        (tag % u64::from(Self::COLLECTIVE_TAGS)) as u32
+    }
+
+    /// Tags of collectives.
+    pub const COLLECTIVE_TAGS: u32 = 1 << 30;
+
     /// Number of members, or `None` if there is no such communicator.
     pub fn size(&self, communicator: u32) -> Option<u32> {
         match communicator {

@@ -55,21 +55,22 @@ pub struct Meetings {
 }
 
 impl Meetings {
-    /// A member of a communicator of `size` joins its next collective.
+    /// A member of a communicator of `size` joins its next collective. The number of that on the communicator, from 1.
     ///
     /// # Errors
     /// It says something else than those before.
-    pub fn join(&mut self, part: CollectivePart, size: u32) -> Result<(), Contradiction> {
+    pub fn join(&mut self, part: CollectivePart, size: u32) -> Result<u64, Contradiction> {
         let communicator = part.call.communicator;
         let count = self.counts.entry((communicator, part.rank)).or_default();
         *count += 1;
-        let key = (communicator, *count);
+        let number = *count;
+        let key = (communicator, number);
         let (first, joined) = self.open.entry(key).or_insert((part, 0));
         *joined += 1;
         let contradiction = Contradiction::between(*first, part);
         if *joined >= size {
             self.open.remove(&key);
         }
-        contradiction.map_or(Ok(()), Err)
+        contradiction.map_or(Ok(number), Err)
     }
 }

@@ -51,18 +51,23 @@ impl Circles {
         })
     }
 
-    /// A rank of this process joins its next collective. The rank to tell in the name of all here, if that is to be
-    /// done.
-    pub(super) fn join(&self, application: &Application, source: &mut Source, part: CollectivePart) -> Result<Option<u32>, Contradiction> {
+    /// A rank of this process joins its next collective: the number of that on its communicator, and the rank to tell in
+    /// the name of all here, if that is to be done.
+    pub(super) fn join(
+        &self,
+        application: &Application,
+        source: &mut Source,
+        part: CollectivePart,
+    ) -> Result<(u64, Option<u32>), Contradiction> {
         let circle = self.circle(application, source, part.call.communicator);
-        source.meetings.join(part, circle.here)?;
-        Ok((circle.speaker == Some(part.rank) && circle.processes > 1).then_some(circle.listener))
+        let number = source.meetings.join(part, circle.here)?;
+        Ok((number, (circle.speaker == Some(part.rank) && circle.processes > 1).then_some(circle.listener)))
     }
 
     /// A process has spoken.
     pub(super) fn hear(&self, application: &Application, said: CollectivePart) -> Result<(), Contradiction> {
         let source = &mut *application.source();
         let circle = self.circle(application, source, said.call.communicator);
-        source.meetings_of_processes.meetings.join(said, circle.processes)
+        source.meetings_of_processes.meetings.join(said, circle.processes).map(drop)
     }
 }

@@ -33,7 +33,6 @@ impl Rank {
             computed: SimTime::ZERO,
             computed_beside: SimTime::ZERO,
             running: Vec::new(),
-            reduced: BTreeMap::new(),
             sent: 0,
             digest: Digest::default(),
             finish: None,
@@ -327,23 +326,20 @@ impl Rank {
                 let size = communicators.size(call.communicator).unwrap_or(0);
                 let mut source = application.source();
                 let part = CollectivePart { rank: number_in_trace, operation: number, call };
-                match &region.state.circles {
+                let of_communicator = match &region.state.circles {
                     None => source.meetings.join(part, size)?,
                     Some(circles) => {
-                        if let Some(listener) = circles.join(application, &mut source, part)? {
+                        let (of_communicator, listener) = circles.join(application, &mut source, part)?;
+                        if let Some(listener) = listener {
                             let now = region.world.now();
                             region.world.post(application.first_rank + listener, Word::Joined(self.part as u32, now, part));
                         }
+                        of_communicator
                     }
-                }
+                };
                 let schedule = source.collectives.schedule(&call, communicators);
                 drop(source);
                 let schedule = schedule.map_err(|error| Problem::from(error).of(number_in_trace, number))?;
-                let offload = schedule.offloaded().map_or(0, |_| {
-                    let before = self.reduced.entry(call.communicator).or_default();
-                    *before += 1;
-                    *before
-                });
                 let rounds = schedule.offloaded().map_or_else(|| schedule.rounds(position), |_| blocks_of(&schedule));
                 self.running.push(Running {
                     number,
@@ -358,7 +354,8 @@ impl Rank {
                     reductions: 0,
                     reduced_bytes: 0,
                     spread_bytes: 0,
-                    offload,
+                    of_communicator,
+                    tag: COLLECTIVE_TAG | u64::from(communicators.collective_tag(call.communicator, of_communicator)),
                 });
                 self.started(number, index, region)?;
                 self.rounds(index, self.running.len() - 1, region)?;
@@ -406,8 +403,7 @@ impl Rank {
                     }
                 }
             }
-            let (communicator, context) = (running.communicator, COLLECTIVE_CONTEXT | running.number);
-            let tag = COLLECTIVE_TAG | u64::from(communicator);
+            let (communicator, tag, context) = (running.communicator, running.tag, COLLECTIVE_CONTEXT | running.number);
             let is_copied = !running.schedule.copied().is_empty();
             let posted = std::mem::replace(&mut running.ahead, NOT_POSTED);
             let mut open = 0;
@@ -459,7 +455,7 @@ impl Rank {
         let plan = offload::plan(nodes, *board, own).expect("its communicator has been looked at");
         let allreduce = Allreduce {
             group: (self.part as u64) << 32 | u64::from(running.communicator),
-            sequence: running.offload << 32 | u64::from(running.round),
+            sequence: running.of_communicator << 32 | u64::from(running.round),
             source: Place::default(),
             target: Place::default(),
             // The trace does not say of what type and operation: all of them take the same time.
@@ -510,13 +506,13 @@ impl Rank {
         actions: &[Action],
         region: &mut Region<'_>,
     ) -> Result<u32, ReplayError> {
-        let Running { communicator, number, .. } = self.running[place];
+        let Running { communicator, number, tag, .. } = self.running[place];
         let context = COLLECTIVE_CONTEXT | number | if round % 2 == 1 { ODD_ROUND } else { 0 };
         let mut count = 0;
         for action in actions {
             if let Action::Receive { from, .. } = *action {
                 let from = self.member(communicator, from, context, region)?;
-                self.receive(index, Some(from), COLLECTIVE_TAG | u64::from(communicator), 0, (ROOM, context), region);
+                self.receive(index, Some(from), tag, 0, (ROOM, context), region);
                 count += 1;
             }
         }

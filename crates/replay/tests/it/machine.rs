@@ -105,6 +105,45 @@ fn collective(ranks: u32, times: u64, call: impl Fn(u32) -> CollectiveCall) -> R
     program
 }
 
+/// Two allreduces of a communicator that are under way at a time, as non-blocking ones of a recording: a rank begins the
+/// second one early, and what it sends is not for the first one of others.
+#[test]
+fn collectives_under_way_at_a_time_do_not_mix() {
+    let program = |early: u32, after: SimTime| {
+        let mut program = Recorded::new(6, Communicators::world(6), Order::Sequential);
+        let allreduce = |bytes: u64| {
+            let (operation, bytes) = (Collective::Allreduce, Bytes(bytes));
+            Operation::new(Kind::Collective(CollectiveCall {
+                operation,
+                communicator: 0,
+                root: 0,
+                send: bytes,
+                receive: bytes,
+                element: Bytes(8),
+            }))
+        };
+        for rank in 0..6 {
+            program.push(rank, allreduce(100_000), &[]);
+            if rank == early {
+                let beside = Operation { cpu: 1, ..Operation::new(Kind::Compute { duration: after }) };
+                program.push(rank, beside, &[Dependency::started(0)]);
+            }
+            program.push(rank, allreduce(1000), &[Dependency::done(u64::from(rank == early))]);
+        }
+        program
+    };
+    for (early, us) in (0..6).flat_map(|early| [1, 5, 20].map(|us| (early, us))) {
+        let program = || program(early, SimTime::from_us(us));
+        for network in ["packet", "flow"] {
+            assert_eq!(replay(network, "linear", "", vec![program()]).failure, None, "rank {early} after {us} us, {network}");
+        }
+        let mut graph = Graph::new();
+        graph.add("test", &mut program(), 1.0, &mut ByRules::new(Rules::default(), None)).unwrap();
+        let outcome = loggp::run(&mut graph, loggp::Parameters::default(), &mut |_| true);
+        assert_eq!(outcome.failure, None, "rank {early} after {us} us, LogGP");
+    }
+}
+
 /// What the example `pingpong` prints on two ranks of bxi-v2 in a live run (Open MPI 4.1, compute none): half a round
 /// trip in ns.
 #[test]
