@@ -39,7 +39,7 @@ MPICC ?= mpicc
 TURN ?= commit
 
 # The parts of test-mpi, as scripts/test.sh takes them. First those that use one core and measure nothing, side by side.
-SIDE_BY_SIDE := test-figures test-portals test-onesided test-otf2 test-closed-forms test-replay test-collectives test-record test-install test-explore | test-python test-docs
+SIDE_BY_SIDE := test-figures test-portals test-onesided test-otf2 test-closed-forms test-machines test-replay test-collectives test-record test-install test-explore | test-python test-docs
 ONE_BY_ONE := test-rotation test-programs test-intel test-mailbox test-lossy test-rails test-gateways
 MPI_TESTS := $(filter-out |,$(SIDE_BY_SIDE)) $(ONE_BY_ONE)
 
@@ -159,6 +159,10 @@ test-explore: build
 
 test-closed-forms: build
 	$(PYTHON) tests/closed_forms.py
+
+# Random programs on random machines; more of them by hand.
+test-machines: build
+	$(PYTHON) tests/random_machines.py --count $(if $(filter all,$(TURN)),400,40)
 
 # One-sided operations beside their emulation over messages, against the table in docs/pictures.
 test-onesided: build

@@ -51,8 +51,8 @@ impl Circles {
         })
     }
 
-    /// A rank of this process joins its next collective: the number of that on its communicator, and the rank to tell in
-    /// the name of all here, if that is to be done.
+    /// A rank of this process joins its next collective: the number of that on its communicator, and the rank to tell
+    /// in the name of all here, if that is to be done.
     pub(super) fn join(
         &self,
         application: &Application,

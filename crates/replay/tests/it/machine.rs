@@ -105,8 +105,8 @@ fn collective(ranks: u32, times: u64, call: impl Fn(u32) -> CollectiveCall) -> R
     program
 }
 
-/// Two allreduces of a communicator that are under way at a time, as non-blocking ones of a recording: a rank begins the
-/// second one early, and what it sends is not for the first one of others.
+/// Two allreduces of a communicator that are under way at a time, as non-blocking ones of a recording: a rank begins
+/// the second one early, and what it sends is not for the first one of others.
 #[test]
 fn collectives_under_way_at_a_time_do_not_mix() {
     let program = |early: u32, after: SimTime| {
