@@ -220,7 +220,8 @@ def test(seed: int, folder: Path) -> str:
         slow = [{**line, "ps": 2 * line["ps"]} if "ps" in line else line for line in lines]
         (folder / "program.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in slow))
         double = replay(folder, "twice.toml")
-        # Times are rounded to picoseconds. Congestion controls compare rates and queues: a rounding decides where they are equal.
+        # Times are rounded to picoseconds. Congestion controls compare rates and queues: a rounding decides where they
+        # are equal.
         far = 1e-4 if resolved["network"]["congestion"] == "none" else 0.2
         if abs(double.time - 2 * first.time) > far * first.time:
             raise Wrong(f"{double.time} s with all times doubled, {first.time} s without: {double.time / first.time:.6f} times")

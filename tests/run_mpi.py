@@ -106,6 +106,9 @@ def jobs_of(options: argparse.Namespace, tests: Tests, mpis: list[str]) -> list[
             for n in (2, 16):
                 if n in ranks and selected("repeat_sockets"):
                     jobs.append(("repeat_sockets", name, n, False, repeats(tests, tests.mpis[name], n, "sockets")))
+            # Who has a lock of a file first.
+            if selected("repeat_file_locked"):
+                jobs.append(("repeat_file_locked", name, 5, False, repeats(tests, tests.mpis[name], 5, "file_locked")))
             if selected("repeat_computing"):
                 jobs.append(("repeat_computing", name, 4, False, computing_repeats(tests, tests.mpis[name], 4)))
             if selected("instructions"):

@@ -307,6 +307,7 @@ def cases(programs: int = 400) -> list[Case]:
             for name, us in (("p2p_random", 100), ("coll_blocking", 300))
         ],
         Case("file_nonblocking", "file_nonblocking.c", options=("--compute", "none"), ranks=(2, 5)),
+        Case("file_locked", "file_locked.c", options=("--compute", "none"), ranks=(2, 5), timeout=60),
         Case("file_time", "file_time.c", options=("--compute", "none", "--set", "storage.latency=100 us", "--set", "storage.bandwidth=10 GB/s"), ranks=(2, 5), runners=narrows, expected=lambda n: f"file_time: ranks={n} checks={4 * n} ok"),
         Case("rma_windows", "rma_windows.c", ranks=(3, 5)),
         *[

@@ -252,10 +252,11 @@ pub extern "C" fn narrows_sleep(ps: u64) -> c_int {
     catch_unwind(|| hooks::sleep(ps)).unwrap_or(false).into()
 }
 
-/// The MPI library is going to read or write so many bytes of a file, or to flush it: simulated time passes.
+/// The MPI library is going to read or write so many bytes of a file, or to flush it: simulated time passes. 0 where it
+/// does not.
 #[unsafe(no_mangle)]
-pub extern "C" fn narrows_accesses_file(bytes: u64) {
-    let _ = catch_unwind(|| hooks::accesses_file(bytes));
+pub extern "C" fn narrows_accesses_file(bytes: u64) -> c_int {
+    catch_unwind(|| hooks::accesses_file(bytes)).unwrap_or(false).into()
 }
 
 /// A barrier of all ranks over their launcher begins.

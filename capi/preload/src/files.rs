@@ -24,6 +24,8 @@ mod next {
         fn pwrite64(file: c_int, bytes: *const c_void, count: size_t, offset: off_t) -> ssize_t;
         fn pwritev(file: c_int, parts: *const iovec, count: c_int, offset: off_t) -> ssize_t;
         fn pwritev64(file: c_int, parts: *const iovec, count: c_int, offset: off_t) -> ssize_t;
+        fn fcntl(file: c_int, command: c_int, argument: *mut c_void) -> c_int;
+        fn fcntl64(file: c_int, command: c_int, argument: *mut c_void) -> c_int;
         fn fsync(file: c_int) -> c_int;
         fn fdatasync(file: c_int) -> c_int;
     }
@@ -33,9 +35,56 @@ mod next {
 /// A program's own access takes none: which files an interpreter reads when it imports, say, is no property of the
 /// program.
 pub fn access(file: c_int, bytes: size_t) {
-    if state::in_mpi() && portals::active() && keeping_errno(|| is_shared_file(file)) {
-        portals::accesses_file(bytes as u64);
+    takes_time(file, bytes);
+}
+
+/// False where no simulated time has passed.
+fn takes_time(file: c_int, bytes: size_t) -> bool {
+    state::in_mpi() && portals::active() && keeping_errno(|| is_shared_file(file)) && portals::accesses_file(bytes as u64)
+}
+
+/// Looks up what a child of `fork` or a handler of signals may need, while nothing is locked.
+pub fn prepare() {
+    // SAFETY: refused, as there is no such descriptor.
+    unsafe {
+        next::fcntl(-1, libc::F_GETFD, std::ptr::null_mut());
+        next::fcntl64(-1, libc::F_GETFD, std::ptr::null_mut());
     }
+}
+
+/// The MPI library wants a lock of a file, as for shared pointers. Another rank may have it, and that one may wait for
+/// the file in simulated time: nobody may wait for it inside the kernel. So each look takes an access, as it does where
+/// a server keeps the locks, and simulated time says who comes first.
+unsafe fn control(file: c_int, command: c_int, argument: *mut c_void, real: unsafe fn(c_int, c_int, *mut c_void) -> c_int) -> c_int {
+    let look = match command {
+        libc::F_SETLKW => libc::F_SETLK,
+        libc::F_OFD_SETLKW => libc::F_OFD_SETLK,
+        // SAFETY: forwarded as it came.
+        _ => return unsafe { real(file, command, argument) },
+    };
+    while takes_time(file, 0) {
+        // SAFETY: the caller's record.
+        let code = unsafe { real(file, look, argument) };
+        // SAFETY: errno of this thread.
+        if code == 0 || !matches!(unsafe { *libc::__errno_location() }, libc::EAGAIN | libc::EACCES) {
+            return code;
+        }
+    }
+    // SAFETY: forwarded as it came.
+    unsafe { real(file, command, argument) }
+}
+
+// The C library's have a third argument of any type, in the register of this one.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fcntl(file: c_int, command: c_int, argument: *mut c_void) -> c_int {
+    // SAFETY: forwarded as it came.
+    unsafe { control(file, command, argument, next::fcntl) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fcntl64(file: c_int, command: c_int, argument: *mut c_void) -> c_int {
+    // SAFETY: forwarded as it came.
+    unsafe { control(file, command, argument, next::fcntl64) }
 }
 
 /// Bytes of parts, of which there are `count`.

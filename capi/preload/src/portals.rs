@@ -39,7 +39,7 @@ unsafe extern "C" {
     fn narrows_doze_ends(picoseconds: u64);
     fn narrows_active() -> c_int;
     fn narrows_sleep(picoseconds: u64) -> c_int;
-    fn narrows_accesses_file(bytes: u64);
+    fn narrows_accesses_file(bytes: u64) -> c_int;
     fn narrows_born();
     fn narrows_joins();
     fn narrows_program_ends(status: c_int);
@@ -376,10 +376,11 @@ pub fn sleep(picoseconds: u64) -> bool {
     state::guarded(|| unsafe { narrows_sleep(picoseconds) }) != 0
 }
 
-/// The MPI library is going to read or write so many bytes of a file, or to flush it. Returns when that is through.
-pub fn accesses_file(bytes: u64) {
+/// The MPI library is going to read or write so many bytes of a file, or to flush it. Returns when that is through;
+/// false where no simulated time has passed.
+pub fn accesses_file(bytes: u64) -> bool {
     // SAFETY: plain number.
-    state::guarded(|| unsafe { narrows_accesses_file(bytes) });
+    state::guarded(|| unsafe { narrows_accesses_file(bytes) }) != 0
 }
 
 /// This process begins. Returns when the simulator knows of it.

@@ -1,7 +1,7 @@
 //! Threads of the MPI library, and the beginning and end of the process: `main`, `fork`, `exit`.
 
 use crate::symbols::real;
-use crate::{affinity, clock, descriptors, exec, machine, meet, openmp, portals, pthreads, state};
+use crate::{affinity, clock, descriptors, exec, files, machine, meet, openmp, portals, pthreads, state};
 use std::sync::OnceLock;
 
 use libc::{c_char, c_int, c_void, pthread_attr_t, pthread_t};
@@ -177,6 +177,7 @@ unsafe extern "C" fn constructor() {
         // SAFETY: as above.
         unsafe { on_exit(at_the_very_end, std::ptr::null_mut()) };
         descriptors::prepare();
+        files::prepare();
         exec::remember();
         portals::born();
         machine::show_own_node();

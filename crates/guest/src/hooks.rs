@@ -483,14 +483,10 @@ pub fn instant() -> u64 {
     }
 }
 
-/// The MPI library is going to read or write so many bytes of a file, or to flush it.
-pub fn accesses_file(bytes: u64) {
-    if threads::current().is_some()
-        && active()
-        && let Some(mut rank) = try_session()
-    {
-        rank.accesses_file(bytes);
-    }
+/// The MPI library is going to read or write so many bytes of a file, or to flush it. False where no simulated time
+/// passes.
+pub fn accesses_file(bytes: u64) -> bool {
+    threads::current().is_some() && active() && try_session().is_some_and(|mut rank| rank.accesses_file(bytes))
 }
 
 /// The calling thread sleeps for `ps`. False when it has no clock.

@@ -47,6 +47,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
+use storage::Access;
 
 /// The simulation, with the memory of real processes.
 pub type World = narrows_sim::World<Ranks>;
@@ -882,12 +883,27 @@ impl Run<'_> {
                     continue;
                 }
                 if let Some((time, rank)) = self.deadlines.pop_first() {
-                    if let Some(end) = self.accesses_file(rank, time) {
-                        self.deadlines.insert((end, rank));
-                        continue;
-                    }
-                    self.make_due(rank);
-                    limit = limit.min(SimTime(time) + lookahead);
+                    let reach = match self.access_of(rank, time) {
+                        Some(Access::Until(end)) => {
+                            self.deadlines.insert((end, rank));
+                            continue;
+                        }
+                        // The window of those that are due ends here.
+                        Some(Access::Through) if !self.due.is_empty() => {
+                            self.deadlines.insert((time, rank));
+                            SimTime::ZERO
+                        }
+                        // It has the next one to itself.
+                        Some(Access::Through) => {
+                            self.make_due(rank);
+                            SimTime::ZERO
+                        }
+                        None => {
+                            self.make_due(rank);
+                            lookahead
+                        }
+                    };
+                    limit = limit.min(SimTime(time) + reach);
                 }
                 continue;
             }

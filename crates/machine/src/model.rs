@@ -598,8 +598,8 @@ keys! {
     /// the accesses before it are through, and takes its bytes at `bandwidth`; `latency` comes on top.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Storage {
-        /// Of each read, write or flush.
-        pub latency: SimTime = "100 us";
+        /// Of each read, write or flush, and of each look at a lock: no look is free.
+        pub latency: SimTime = "100 us", in SimTime::from_ns(1)..;
         /// What all nodes share.
         pub bandwidth: ByteRate = "10 GB/s";
     }

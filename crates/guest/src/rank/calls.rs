@@ -279,10 +279,10 @@ impl Rank {
     }
 
     /// The MPI library reads or writes so many bytes of a file, or flushes it: the rank waits until the file system is
-    /// through with them.
-    pub(crate) fn accesses_file(&mut self, bytes: u64) {
+    /// through with them. False where that takes no simulated time.
+    pub(crate) fn accesses_file(&mut self, bytes: u64) -> bool {
         if self.outside || self.class.is_none() {
-            return;
+            return false;
         }
         let before = self.clock;
         let end = if threads::many() {
@@ -296,6 +296,7 @@ impl Rank {
         };
         self.wait_until(end.min(LATEST_PS));
         self.activity();
+        true
     }
 
     /// The program may be in a loop that waits for its memory to change; it may look so many ps late.

@@ -1,4 +1,6 @@
-//! Files of MPI-IO: one server for all ranks, which takes their accesses in the order of simulated time.
+//! Files of MPI-IO: one server for all ranks, which takes their accesses in the order of simulated time. What a rank
+//! does to a file, and to its locks, it does when the access is through, and no other rank runs then: so the host's
+//! file system sees them in that order, too.
 
 use super::Run;
 use narrows_channel::layout::{LATEST_PS, reason};
@@ -27,17 +29,25 @@ impl Storage {
     }
 }
 
+/// The access to a file that a rank waits for.
+pub(super) enum Access {
+    /// It takes until then, ps.
+    Until(u64),
+    /// It is through.
+    Through,
+}
+
 impl Run<'_> {
-    /// `rank`, whose deadline `time` is, has asked for a file: until when it waits for that.
-    pub(super) fn accesses_file(&mut self, rank: u32, time: u64) -> Option<u64> {
+    /// What `rank`, whose deadline `time` is, waits for, if that is a file.
+    pub(super) fn access_of(&mut self, rank: u32, time: u64) -> Option<Access> {
         if self.ranks[rank as usize].reason != reason::STORAGE {
             return None;
         }
-        let bytes = self.header(rank).accessed.swap(0, Relaxed).checked_sub(1)?;
+        let Some(bytes) = self.header(rank).accessed.swap(0, Relaxed).checked_sub(1) else { return Some(Access::Through) };
         let end = self.storage.access(SimTime(time), Bytes(bytes)).as_ps();
         self.header(rank).clock.store(end, Relaxed);
         self.ranks[rank as usize].deadline = end;
-        Some(end)
+        Some(Access::Until(end))
     }
 }
 

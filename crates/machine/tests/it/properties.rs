@@ -172,7 +172,7 @@ prop_compose! {
         machine.node.host.software.clock_read = times[14].max(SimTime::from_ns(1));
         machine.system.launcher_barrier = times[13];
         machine.system.socket_latency = times[15];
-        machine.storage = Storage { latency: times[13], bandwidth: rates.3 };
+        machine.storage = Storage { latency: times[13].max(SimTime::from_ns(1)), bandwidth: rates.3 };
         machine.node.host.software.copy_bandwidth = rates.3;
         machine.message.eager_limit = Bytes(eager);
         machine.message.inject_limit = Bytes(eager.min(64));
