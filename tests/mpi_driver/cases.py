@@ -308,7 +308,7 @@ def cases(programs: int = 400) -> list[Case]:
         ],
         Case("file_nonblocking", "file_nonblocking.c", options=("--compute", "none"), ranks=(2, 5)),
         Case("file_locked", "file_locked.c", options=("--compute", "none"), ranks=(2, 5), timeout=60),
-        Case("file_time", "file_time.c", options=("--compute", "none", "--set", "storage.latency=100 us", "--set", "storage.bandwidth=10 GB/s"), ranks=(2, 5), runners=narrows, expected=lambda n: f"file_time: ranks={n} checks={4 * n} ok"),
+        Case("file_time", "file_time.c", options=("--compute", "none", "--set", "storage.latency=50 us", "--set", "storage.bandwidth=5 GB/s"), ranks=(2, 5), runners=narrows, expected=lambda n: f"file_time: ranks={n} checks={4 * n} ok"),
         Case("rma_windows", "rma_windows.c", ranks=(3, 5)),
         *[
             Case(f"offload_{name}", "offload.c", options=("--machine", "exanest-mezz", "--compute", "none", *offload), ranks=ranks, runners=narrows, timeout=240, says=says, expected=lambda n: f"offload: ranks={n} faults=0")

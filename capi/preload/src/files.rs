@@ -40,7 +40,11 @@ pub fn access(file: c_int, bytes: size_t) {
 
 /// False where no simulated time has passed.
 fn takes_time(file: c_int, bytes: size_t) -> bool {
-    state::in_mpi() && portals::active() && keeping_errno(|| is_shared_file(file)) && portals::accesses_file(bytes as u64)
+    state::in_mpi()
+        && !state::in_guard()
+        && portals::active()
+        && keeping_errno(|| is_shared_file(file))
+        && portals::accesses_file(bytes as u64)
 }
 
 /// Looks up what a child of `fork` or a handler of signals may need, while nothing is locked.

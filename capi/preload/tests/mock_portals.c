@@ -129,7 +129,7 @@ int narrows_sleep(uint64_t ps) {
     return 1;
 }
 
-int narrows_accesses_file(uint64_t bytes) { note("file %llu\n", (unsigned long long)bytes); return 1; }
+int narrows_accesses_file(uint64_t bytes) { return (void)bytes, 0; }
 void narrows_born(void) {}
 void narrows_joins(void) {}
 void narrows_program_ends(int status) { (void)status; }
