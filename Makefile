@@ -38,7 +38,7 @@ MPICC ?= mpicc
 # Which of the cases of whole programs: those of this commit, of a number, or all.
 TURN ?= commit
 
-# The parts of test-mpi, as scripts/test.sh takes them. First those that use one core and measure nothing, side by side.
+# The parts of test-mpi, as scripts/test.sh takes them. First those that measure nothing, side by side.
 SIDE_BY_SIDE := test-figures test-portals test-onesided test-otf2 test-closed-forms test-machines test-replay test-collectives test-record test-install test-explore | test-python test-docs
 ONE_BY_ONE := test-rotation test-programs test-intel test-mailbox test-lossy test-rails test-gateways
 MPI_TESTS := $(filter-out |,$(SIDE_BY_SIDE)) $(ONE_BY_ONE)
