@@ -64,9 +64,12 @@ pub(crate) enum Action {
     Wrapper(WrapperId, u32),
 }
 
-/// At one time: NICs by the order in which they asked, then shortcuts by who sent them, then processes by their
-/// numbers.
-const SHORTCUTS: u32 = 2 << 30;
+/// At one time: what NICs asked for by the order in which they did; shortcuts by who sent them; commands that arrive at
+/// NICs by the order in which they were written; processes by their numbers. A command that takes no time to arrive is
+/// then behind the same events whether it was taken when it was written or ahead of that.
+const EVENTS: u32 = 0;
+const SHORTCUTS: u32 = 1 << 30;
+const COMMANDS: u32 = 2 << 30;
 const PROCESSES: u32 = 3 << 30;
 /// Then sources of the background: class and place.
 pub(crate) const SOURCES: u32 = 7 << 29;
@@ -121,7 +124,9 @@ pub(crate) struct Above<H> {
     /// Of messages that were here, to be used again.
     #[allow(clippy::vec_box, reason = "they come in boxes, and go on in them")]
     spare: Vec<Box<Label<H>>>,
-    /// By port of the region: events that its NIC has asked for, shortcuts and messages that it has sent.
+    /// By port of the region: commands that it was given, events that its NIC has asked for, shortcuts and messages
+    /// that it has sent.
+    commands: Vec<u32>,
     events: Vec<u32>,
     sent_shortcuts: Vec<u32>,
     sent: Vec<u32>,
@@ -201,7 +206,7 @@ impl<L: 'static, N: Kinds> RegionRequests<'_, '_, L, N> {
             return false;
         }
         let Some((at, port, event)) = self.nics.command_ahead(written, Process(rank), rail, command) else { return false };
-        self.above.schedule(at, port, event, self.fabric);
+        self.above.schedule(COMMANDS, at, port, event, self.fabric);
         true
     }
 }
@@ -212,6 +217,7 @@ impl<H> Above<H> {
             places,
             shortcuts: Slab::default(),
             spare: Vec::new(),
+            commands: vec![0; ports],
             events: vec![0; ports],
             sent_shortcuts: vec![0; ports],
             sent: vec![0; ports],
@@ -246,12 +252,20 @@ impl<H> Above<H> {
         asked.iter().any(|&Reverse((_, _, slot))| is_command(slot))
     }
 
-    fn schedule<L>(&mut self, at: SimTime, PortId(port): PortId, event: nic::Event, fabric: &mut Context<'_, Due, Letter<L, H>>) {
+    /// `class`: [`EVENTS`] or [`COMMANDS`].
+    fn schedule<L>(
+        &mut self,
+        class: u32,
+        at: SimTime,
+        PortId(port): PortId,
+        event: nic::Event,
+        fabric: &mut Context<'_, Due, Letter<L, H>>,
+    ) {
         let local = self.local(port);
-        let order = &mut self.events[local];
+        let order = if class == COMMANDS { &mut self.commands[local] } else { &mut self.events[local] };
         *order = (*order + 1) & (SHORTCUTS - 1);
         self.under_way += 1;
-        fabric.timer(at, port, *order, Due::Nic(event));
+        fabric.timer(at, port, class | *order, Due::Nic(event));
     }
 
     /// Which of two shortcuts at one instant is first does not depend on those before.
@@ -335,6 +349,8 @@ impl<L: 'static, N: Kinds> Requests<L> for RegionRequests<'_, '_, L, N> {
 
 /// The effects of the NICs.
 struct Effects<'a, 'b, P: Processes, N: Kinds> {
+    /// Of the events that they ask for: [`EVENTS`] or [`COMMANDS`].
+    class: u32,
     above: &'a mut Above<N::Header>,
     wrappers: &'a mut Wrappers<P::Letter, N>,
     processes: &'a mut P,
@@ -343,7 +359,7 @@ struct Effects<'a, 'b, P: Processes, N: Kinds> {
 
 impl<P: Processes, N: Kinds> nic::Out<N> for Effects<'_, '_, P, N> {
     fn schedule(&mut self, at: SimTime, port: PortId, event: nic::Event) {
-        self.above.schedule(at, port, event, self.fabric);
+        self.above.schedule(self.class, at, port, event, self.fabric);
     }
 
     fn depart(&mut self, PortId(port): PortId, departure: Departure<N::Header>) {
@@ -370,7 +386,7 @@ impl<P: Processes, N: Kinds> nic::Out<N> for Effects<'_, '_, P, N> {
         let sent = &mut self.above.sent_shortcuts[local];
         *sent = sent.wrapping_add(1);
         self.above.under_way += 1;
-        let order = SHORTCUTS | (from << 8 | *sent & 0xff) & (PROCESSES - SHORTCUTS - 1);
+        let order = SHORTCUTS | (from << 8 | *sent & 0xff) & (COMMANDS - SHORTCUTS - 1);
         self.fabric.post(to, at, Letter::Shortcut { at, order, header: Box::new(header) });
     }
 
@@ -477,7 +493,7 @@ impl<P: Processes, N: Kinds> Station<P, N> {
         fabric: &'a mut Context<'b, Due, Letter<P::Letter, N::Header>>,
     ) -> (&'a mut Nics<N>, Effects<'a, 'b, P, N>) {
         let Station { nics, processes, above, wrappers, .. } = self;
-        (nics, Effects { above, wrappers, processes, fabric })
+        (nics, Effects { class: EVENTS, above, wrappers, processes, fabric })
     }
 
     /// The wrappers, and what they work with.
@@ -502,6 +518,7 @@ impl<P: Processes, N: Kinds> Station<P, N> {
         match self.above.actions.remove(slot) {
             Some(Action::Command { written, rail, command }) => {
                 let (nics, mut effects) = self.effects(fabric);
+                effects.class = COMMANDS;
                 if let Err(error) = nics.command(written, Process(rank), rail, command, &mut effects) {
                     self.refuse(now, Process(rank), error);
                 }
@@ -520,7 +537,7 @@ impl<P: Processes, N: Kinds> Station<P, N> {
     fn arrive(&mut self, fabric: &mut Context<'_, Due, Letter<P::Letter, N::Header>>) {
         let now = fabric.now();
         let Station { nics, processes, above, wrappers, inbound, steps, .. } = self;
-        let mut effects = Effects { above, wrappers, processes, fabric };
+        let mut effects = Effects { class: EVENTS, above, wrappers, processes, fabric };
         for step in steps.drain(..) {
             let (inbound::Step::Head(slot) | inbound::Step::Tail(slot)) = step;
             if N::PACKETS && inbound.is_consumed(slot) {
@@ -652,7 +669,7 @@ impl<P: Processes, N: Kinds> Agent for Station<P, N> {
         let label = inbound.label(slot);
         let packets = arrival.payload.0.div_ceil(above.places.ports[arrival.target as usize].mtu).max(1);
         let packets = if arrival.source == arrival.target { 1 } else { packets };
-        let mut effects = Effects { above, wrappers, processes, fabric };
+        let mut effects = Effects { class: EVENTS, above, wrappers, processes, fabric };
         let verdict = nics.packet_in(effects.fabric.now(), PortId(label.target), packet, &label.header, &mut effects);
         if verdict == Verdict::Consume && self.inbound.consume(slot, packets) {
             let (wrappers, mut around) = self.around(fabric);
