@@ -61,10 +61,16 @@ impl Run<'_> {
         }
         self.ends_seen = ends;
         self.look_for_absent();
-        match ranks.filter_map(|rank| self.fault(rank)).next() {
+        match ranks.filter(|&rank| !self.is_left_to_launcher(rank)).filter_map(|rank| self.fault(rank)).next() {
             Some(fault) => Err(self.first_fault(fault)),
             None => Ok(()),
         }
+    }
+
+    /// However it ends after MPI_Finalize, the others leave MPI_Finalize meanwhile, unless the launcher ends them.
+    fn is_left_to_launcher(&self, rank: u32) -> bool {
+        let over = self.mapping.header().phase.load(Relaxed) == phase::EPILOGUE;
+        over && self.launcher_end.is_none() && self.header(rank).finalized.load(Acquire) != 0
     }
 
     /// A program for Portals that has left before PtlInit and is content is not waited for.
