@@ -10,6 +10,7 @@
 * :func:`traffic`, :func:`replay`, :func:`run` -- synthetic traffic, traces, MPI programs; each gives a :class:`Result`.
 * :func:`sweep` -- many points, on dask.distributed; what is finished is kept.
 * :func:`explore` -- an MPI program under many timings, on dask.distributed.
+* :func:`sensitivity` -- which keys of a machine a result depends on.
 * :func:`optimise` -- the best values of machine parameters, by Optuna.
 * :func:`calibrate` -- constants of a machine from measurements on a real one.
 * :func:`compare` -- two machines or two results side by side.
@@ -29,6 +30,7 @@ from narrows._machine import Machine, machine, presets
 from narrows._native import NarrowsError, __version__
 from narrows._optimise import Optimisation, optimise
 from narrows._results import NarrowsWarning, Result, StudyFailed, Table, load
+from narrows._sensitivity import Effect, Sensitivity, sensitivity
 from narrows._studies import analyse, generate, record, replay, run, traffic
 from narrows._sweep import Study, sweep
 
@@ -36,12 +38,14 @@ __all__ = [
     "Calibration",
     "Comparison",
     "Constant",
+    "Effect",
     "Exploration",
     "Machine",
     "NarrowsError",
     "NarrowsWarning",
     "Optimisation",
     "Result",
+    "Sensitivity",
     "Study",
     "StudyFailed",
     "Table",
@@ -58,6 +62,7 @@ __all__ = [
     "record",
     "replay",
     "run",
+    "sensitivity",
     "sweep",
     "traffic",
 ]

@@ -1,4 +1,4 @@
-"""``narrows sweep``, ``calibrate`` and ``compare``: what the package does from a shell.
+"""``narrows sweep``, ``sensitivity``, ``calibrate`` and ``compare``: what the package does from a shell.
 
 The program ``narrows`` hands these commands over to ``python -m narrows``.
 """
@@ -11,8 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from narrows import NarrowsError, Study, calibrate, compare, machine, replay, run, sweep, traffic
+from narrows import NarrowsError, Study, calibrate, compare, machine, replay, run, sensitivity, sweep, traffic
 from narrows._calibration import FARTHEST, nearest_base
+from narrows._machine import Machine
+from narrows._sensitivity import of_program
 
 _STUDIES: dict[str, Callable[..., Any]] = {"traffic": traffic, "replay": replay, "run": run}
 # Of a study file.
@@ -58,9 +60,30 @@ def main() -> int:
     comparison.add_argument("second", metavar="B", help="another one of the same kind")
     comparison.add_argument("--all", action="store_true", help="shows what is equal too")
     comparison.add_argument("--json", action="store_true", help="prints a JSON object")
+    sensitive = commands.add_parser(
+        "sensitivity",
+        help="which keys of a machine the time of a program, a trace or a pattern depends on",
+        epilog="example: narrows sensitivity -n 16 --machine bxi-v2 -- ./app",
+    )
+    sensitive.add_argument("--replay", action="append", default=[], metavar="TRACE", help="a trace in place of a program")
+    sensitive.add_argument("--traffic", metavar="PATTERN", help="a pattern of traffic in place of a program")
+    sensitive.add_argument("--load", metavar="LOAD", help="of traffic [0.5]")
+    sensitive.add_argument("-n", "--ranks", type=int, metavar="N", help="ranks of the program")
+    sensitive.add_argument("--machine", default="bxi-v2", metavar="NAME|FILE", help="the simulated machine [bxi-v2]")
+    sensitive.add_argument("--nodes", type=int, metavar="N", help="nodes of the machine [its own number]")
+    sensitive.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="changes a key of the machine")
+    sensitive.add_argument("--ppn", type=int, metavar="N", help="ranks per processor [1, or as many as are needed]")
+    sensitive.add_argument(
+        "--compute", default="measured", metavar="HOW", help="computing times of the program, as of narrows run [measured]"
+    )
+    sensitive.add_argument("--keys", metavar="KEY,...", help="these keys or sections [all that the machine uses]")
+    sensitive.add_argument("--step", default="10", metavar="PERCENT", help="how much a key is changed [10]")
+    sensitive.add_argument("-o", "--output", default="narrows-sensitivity", metavar="DIR", help="the folder that keeps what is finished")
+    sensitive.add_argument("--json", action="store_true", help="prints a JSON object")
+    sensitive.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM", help="an MPI program and its arguments")
     options = parser.parse_args()
     try:
-        return {"sweep": _sweep, "calibrate": _calibrate, "compare": _compare}[options.command](options)
+        return {"sweep": _sweep, "sensitivity": _sensitivity, "calibrate": _calibrate, "compare": _compare}[options.command](options)
     except NarrowsError as error:
         print(f"narrows: error: {error}", file=sys.stderr)
         return 2
@@ -155,6 +178,33 @@ def read_study(path: Path, out: Path | None = None) -> Study:
         )
     except TypeError as error:
         raise NarrowsError(f"{path}: {error}") from None
+
+
+def _sensitivity(options: argparse.Namespace) -> int:
+    program = options.program[1:] if options.program[:1] == ["--"] else options.program
+    if bool(program) + bool(options.replay) + (options.traffic is not None) != 1:
+        raise NarrowsError("expected one of: -n RANKS -- PROGRAM, --replay TRACE, --traffic PATTERN")
+    try:
+        step = float(options.step.removesuffix("%")) / 100
+    except ValueError:
+        raise NarrowsError(f"--step {options.step}: expected a percentage, such as 10") from None
+    changes = [change.partition("=") for change in options.set]
+    if wrong := [key for key, equals, _ in changes if not equals]:
+        raise NarrowsError(f"--set {wrong[0]}: expected KEY=VALUE")
+    where = Machine(options.machine, options.nodes, options.set)
+    keys = options.keys.split(",") if options.keys else None
+    common: dict[str, Any] = {"machine": where, "keys": keys, "step": step, "out": options.output}
+    if program:
+        if options.ranks is None:
+            raise NarrowsError("-n: how many ranks? narrows sensitivity -n 16 -- ./app")
+        quiet = options.json
+        found = of_program(program, ranks=options.ranks, ppn=options.ppn, compute=options.compute, quiet=quiet, **common)
+    elif options.replay:
+        found = sensitivity(replay, *options.replay, ppn=options.ppn, **common)
+    else:
+        found = sensitivity(traffic, options.traffic, load=options.load, **common)
+    print(json.dumps(found.to_dict()) if options.json else found.text, end="\n" if options.json else "")
+    return 0
 
 
 def _calibrate(options: argparse.Namespace) -> int:

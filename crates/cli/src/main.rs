@@ -81,6 +81,8 @@ enum Command {
     Analyse(analyse::AnalyseArgs),
     /// Run a study at many points; what is finished is kept (by the Python package)
     Sweep(python::SweepArgs),
+    /// Tell which keys of a machine a program, a trace or a pattern depends on (by the Python package)
+    Sensitivity(python::SensitivityArgs),
     /// Fit constants of a machine to benchmarks of a real one (by the Python package)
     Calibrate(python::CalibrateArgs),
     /// Put two machines or two results side by side (by the Python package)
@@ -138,7 +140,7 @@ fn command() -> ExitCode {
         Command::Trace(command) => trace::run(command),
         Command::Record(args) => record::run(args),
         Command::Analyse(args) => analyse::run(args),
-        Command::Sweep(_) | Command::Calibrate(_) | Command::Compare(_) => python::hand_over(),
+        Command::Sweep(_) | Command::Sensitivity(_) | Command::Calibrate(_) | Command::Compare(_) => python::hand_over(),
         Command::Completions(args) => shell::completions::<Cli>(args),
         Command::Man(args) => shell::man::<Cli>(args),
         Command::Config(args) => config::run(args),

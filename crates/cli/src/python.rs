@@ -1,4 +1,5 @@
-//! `narrows sweep`, `calibrate` and `compare`: the Python package does the work, and this program hands over to it.
+//! `narrows sweep`, `sensitivity`, `calibrate` and `compare`: the Python package does the work, and this program hands
+//! over to it.
 //!
 //! The process becomes that of the interpreter: Ctrl-C, streams and exit codes are those of the package
 //! (python/narrows/__main__.py), and there is one implementation of each. What stands here is for `--help`, which needs
@@ -45,6 +46,60 @@ pub struct SweepArgs {
     /// Prints a JSON object
     #[arg(long)]
     json: bool,
+}
+
+/// Arguments of `narrows sensitivity`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  narrows sensitivity -n 16 --machine bxi-v2 -- ./app
+  narrows sensitivity --replay app.jsonl --keys nic,link.host
+  narrows sensitivity --traffic uniform --load 0.6 --nodes 16
+
+Times get 10 % shorter, rates 10 % higher, all else 10 % larger, one key at a time. A program runs once; its trace is
+replayed, with the same computing times. Docs: docs/how-to/sensitivity.md.")]
+pub struct SensitivityArgs {
+    /// A trace in place of a program; several run at the same time
+    #[arg(long, value_name = "TRACE")]
+    replay: Vec<PathBuf>,
+    /// A pattern of traffic in place of a program
+    #[arg(long, value_name = "PATTERN")]
+    traffic: Option<String>,
+    /// Of traffic: a fraction of the injection bandwidth [default: 0.5]
+    #[arg(long, value_name = "LOAD")]
+    load: Option<String>,
+    /// Ranks of the program
+    #[arg(short = 'n', long, value_name = "N")]
+    ranks: Option<u32>,
+    /// The simulated machine [default: bxi-v2]
+    #[arg(long, value_name = "NAME|FILE")]
+    machine: Option<String>,
+    /// Nodes of the machine [default: its own number]
+    #[arg(long, value_name = "N")]
+    nodes: Option<u32>,
+    /// Changes a key of the machine
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Ranks per processor [default: 1, or as many as are needed]
+    #[arg(long, value_name = "N")]
+    ppn: Option<u32>,
+    /// Computing times of the program, as of narrows run [default: measured]
+    #[arg(long, value_name = "HOW")]
+    compute: Option<String>,
+    /// Changes these keys, or those of these sections [default: all that the machine uses]
+    #[arg(long, value_name = "KEY,...")]
+    keys: Option<String>,
+    /// How much a key is changed [default: 10]
+    #[arg(long, value_name = "PERCENT")]
+    step: Option<String>,
+    /// The folder that keeps what is finished [default: narrows-sensitivity]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Prints a JSON object
+    #[arg(long)]
+    json: bool,
+    /// The program and its arguments
+    #[arg(last = true, value_name = "PROGRAM")]
+    program: Vec<std::ffi::OsString>,
 }
 
 /// Arguments of `narrows calibrate`.
