@@ -308,3 +308,20 @@ def test_traces_are_made_up_and_recorded(tmp_path: Path, pingpong: Path) -> None
     recorded = nw.record([pingpong, "64"], tmp_path / "pingpong.jsonl", ranks=2, machine=machine, compute="none", quiet=True)
     live = nw.run([pingpong, "64"], ranks=2, machine=machine, compute="none", quiet=True)
     assert nw.replay(recorded, machine=machine).simulated_s == pytest.approx(live.simulated_s, rel=0.02)
+
+
+@pytest.mark.parametrize(("buffer", "latency"), [("4128 B", "200 ns"), ("12384 B", "500 ns")])
+def test_what_credits_let_a_link_carry_is_what_the_warning_says(buffer: str, latency: str) -> None:
+    roomy = nw.machine("bxi-v2", nodes=64).set({"link.host.latency": latency, "link.switch.latency": latency})
+    narrow = roomy.set("network.buffer", buffer)
+    assert not roomy.warnings
+    said = re.search(r"network.buffer .* carry (\d+) % of their rate", narrow.warnings[0])
+    assert said is not None
+
+    def accepted(machine: nw.Machine) -> float:
+        result = nw.traffic("shift:30", machine=machine, load=0.99, warmup="20us", time="50us", progress=False)
+        return float(result.points["accepted"][0])
+
+    with pytest.warns(nw.NarrowsWarning, match="keeps links waiting for credits"):
+        share = accepted(narrow) / accepted(roomy)
+    assert 100 * share == pytest.approx(int(said[1]), abs=2)

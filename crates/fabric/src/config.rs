@@ -470,6 +470,20 @@ impl NetworkConfig {
         (xoff, xon)
     }
 
+    /// The share of its rate that credits let a link carry, 1 at most, where a message's packets take one virtual channel.
+    /// The buffer at its end holds so many packets; the credit of each is back after the packet, twice the latency and that
+    /// of the switch. `None`: it has no credits.
+    pub fn credit_share(&self, link: &LinkConfig) -> Option<f64> {
+        let packet = self.mtu.0.saturating_add(self.header.0);
+        if self.kind != NetworkKind::Packet || self.flow_control != FlowControl::Credits {
+            return None;
+        }
+        let time = |time: SimTime| time.as_ps() as f64;
+        let packets = (self.buffer_per_channel.0 / packet.max(1)).max(1) as f64;
+        let packet = packet as f64 * 1e12 / link.rate.0.max(1) as f64;
+        Some((packets * packet / (packet + 2.0 * time(link.latency) + time(self.switch_latency))).min(1.0))
+    }
+
     /// Bytes of headroom that are missing above `xoff`, without which packets can be lost; none with credits.
     pub fn missing_headroom(&self, topology: &Topology) -> Option<Bytes> {
         let FlowControl::Pause(pause) = &self.flow_control else { return None };

@@ -13,6 +13,12 @@ use std::collections::BTreeMap;
 /// Compute and service, request and response: BXI's four (facts.md 4.3).
 pub(crate) const VIRTUAL_NETWORKS: u8 = 4;
 
+/// Credits that let links carry less than this are worth a warning. Our own choice.
+const LEAST_SHARE: f64 = 0.9;
+/// So are host links so many times as fast as the bus behind them. Our own choice: machines that exist have up to 1.25
+/// (QDR InfiniBand behind PCIe 2).
+const WIDEST_LINK: f64 = 1.3;
+
 impl Machine {
     /// The wiring, with exactly `node.count` hosts, less what has failed.
     ///
@@ -162,12 +168,29 @@ impl Machine {
             // Reading the machine has tried to make it.
             FlowControl::Pause(_) => self.topology().ok().and_then(|topology| network.missing_headroom(&topology)),
         };
-        let warning = |missing| {
+        let headroom = missing.map(|missing| {
             format!(
                 "buffers lack {missing} of headroom above network.pfc.xoff: packets can be lost; raise network.buffer or lower network.pfc.xoff"
             )
-        };
-        missing.map(warning).into_iter().collect()
+        });
+        let classes = [("host", network.host_link), ("switch", network.switch_link), ("global", network.global_link)];
+        let shares = classes.into_iter().filter_map(|(name, link)| Some((network.credit_share(&link)?, name, link)));
+        let credits = shares.min_by(|(one, ..), (other, ..)| one.total_cmp(other)).filter(|&(share, ..)| share < LEAST_SHARE);
+        let credits = credits.map(|(share, name, link)| {
+            format!(
+                "network.buffer = {} keeps links waiting for credits: those of link.{name} ({}, {}) carry {:.0} % of their rate; raise it, or \
+                 shorten network.mtu",
+                network.buffer_per_channel,
+                link.rate,
+                link.latency,
+                100.0 * share
+            )
+        });
+        let (bus, link) = (network.pcie_rate, network.host_link.rate);
+        let narrow = (link.0 as f64 > WIDEST_LINK * bus.0 as f64).then(|| {
+            format!("link.host.bandwidth = {link} is above node.pcie.data_bandwidth = {bus}: long messages go no faster than that; raise both")
+        });
+        headroom.into_iter().chain(credits).chain(narrow).collect()
     }
 
     /// For the NICs.

@@ -158,6 +158,14 @@ fn switches_reach_the_network() {
     assert_eq!(load("bxi-v2", &set).warnings(), Vec::<String>::new());
     let warnings = load("bxi-v2", &["network.flow_control=pfc", "network.pfc.xoff=30KiB"]).warnings();
     assert!(warnings[0].starts_with("buffers lack ") && warnings.len() == 1, "{warnings:?}");
+    let warnings = load("bxi-v2", &["link.host.bandwidth=50GB/s"]).warnings();
+    assert!(warnings[0].starts_with("link.host.bandwidth = 50 GB/s is above node.pcie.data_bandwidth = 11.11 GB/s: "), "{warnings:?}");
+    // One packet of 4,128 bytes takes 372 ns, and its credit is back 400 ns later.
+    let warnings = load("bxi-v2", &["network.buffer=4128B"]).warnings();
+    assert!(warnings[0].contains(" link.host (11.1 GB/s, 200 ns) carry 48 % of their rate"), "{warnings:?}");
+    for preset in PRESETS {
+        assert_eq!(load(preset.name, &[]).warnings(), Vec::<String>::new(), "{}", preset.name);
+    }
     let default = load("bxi-v2", &[]).network_config(0);
     assert_eq!((default.arbitration, default.flow_control), (Arbitration::RoundRobin, FlowControl::Credits));
 }
