@@ -188,7 +188,9 @@ impl Machine {
         });
         let (bus, link) = (network.pcie_rate, network.host_link.rate);
         let narrow = (link.0 as f64 > WIDEST_LINK * bus.0 as f64).then(|| {
-            format!("link.host.bandwidth = {link} is above node.pcie.data_bandwidth = {bus}: long messages go no faster than that; raise both")
+            format!(
+                "link.host.bandwidth = {link} is above node.pcie.data_bandwidth = {bus}: long messages go no faster than that; raise both"
+            )
         });
         headroom.into_iter().chain(credits).chain(narrow).collect()
     }
