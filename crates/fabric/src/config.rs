@@ -470,9 +470,9 @@ impl NetworkConfig {
         (xoff, xon)
     }
 
-    /// The share of its rate that credits let a link carry, 1 at most, where packets take one virtual channel. The buffer
-    /// at its end holds some packets; the credit of each is back after the packet, twice the latency and that of the
-    /// switch. `None`: it has no credits.
+    /// The share of its rate that credits let a link carry, 1 at most, where packets take one virtual channel. The
+    /// buffer at its end holds some packets; the credit of each is back after the packet, twice the latency and that of
+    /// the switch. `None`: it has no credits.
     pub fn credit_share(&self, link: &LinkConfig) -> Option<f64> {
         let packet = self.mtu.0.saturating_add(self.header.0);
         if self.kind != NetworkKind::Packet || self.flow_control != FlowControl::Credits {
