@@ -4,7 +4,7 @@
 #
 # A step is a part, or lanes of parts that run side by side, for parts that measure nothing: 'PART... | PART...'. A part
 # is a target of the Makefile. What it prints stays in target/test/PART.log; there cargo says "test result: ok. 3
-# passed; 0 failed" for each program, and every other part "3 passed, 0 failed".
+# passed; 0 failed" for each program, the figures say how many agree, and every other part "3 passed, 0 failed".
 #
 # A part that lacks something says "left out: ..." and goes on; with NARROWS_NOTHING_LEFT_OUT=1, as in CI, it has
 # failed.
@@ -63,6 +63,7 @@ for part in "${parts[@]}"; do
     read -r good bad < <(awk '
         /^test result: / { for (i = 2; i <= NF; i++) { if ($i ~ /^passed/) good += $(i - 1); if ($i ~ /^failed/) bad += $(i - 1) } }
         /^[0-9]+ passed, [0-9]+ failed$/ { good += $1; bad += $3 }
+        /^[0-9]+ agree .* [0-9]+ unexpected$/ { good += $1 + $5; bad += $9 }
         END { print good + 0, bad + 0 }' "$log")
     # A test of cargo: "test NAME ... FAILED"; of the others: "FAIL  NAME".
     named=${#names[@]}

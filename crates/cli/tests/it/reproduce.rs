@@ -31,7 +31,10 @@ fn rows_as_text_as_json_and_as_a_page() {
     let output = narrows(&["topologies", "--html", folder.path().to_str().unwrap()]);
     let lines = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(lines.ends_with("8 passed, 0 failed\n") && lines.contains("calibrated") && lines.contains("fitted: "), "{lines}");
+    assert!(
+        lines.ends_with(" calibrated), 0 differ as known, 0 unexpected\n") && lines.contains("\n8 agree (") && lines.contains("fitted: "),
+        "{lines}"
+    );
     let page = std::fs::read_to_string(folder.path().join("index.html")).unwrap();
     assert!(page.contains("Published</text>") && page.contains("Simulated</text>") && !page.contains("NaN"), "{page}");
     let rows: serde_json::Value = serde_json::from_slice(&narrows(&["topologies", "--json"]).stdout).unwrap();
@@ -55,7 +58,12 @@ fn another_verdict_than_the_known_one_fails() {
     let output = narrows(&["one", "--figures", folder.path().to_str().unwrap()]);
     let lines = text(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{lines}");
-    assert!(lines.contains("FAIL  nodes") && lines.contains("line 2") && lines.ends_with("0 passed, 1 failed\n"), "{lines}");
+    assert!(
+        lines.contains("FAIL  nodes")
+            && lines.contains("line 2")
+            && lines.ends_with("\n0 agree (0 calibrated), 0 differ as known, 1 unexpected\n"),
+        "{lines}"
+    );
     let unknown = narrows(&["two", "--figures", folder.path().to_str().unwrap()]);
     assert_eq!(unknown.status.code(), Some(2), "{}", text(&unknown.stderr));
     assert!(text(&unknown.stderr).contains("no figure \"two\""), "{}", text(&unknown.stderr));
