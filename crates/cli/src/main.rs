@@ -27,7 +27,7 @@ mod trace;
 mod traffic;
 mod watching;
 
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 use narrows_output::{exit, print};
 use std::process::ExitCode;
@@ -105,10 +105,23 @@ const FORMER: [(&str, &str); 4] = [
     ("--offload", "expected --set 'collectives.rules=[\"allreduce *: exanet-accelerator <4097, recursive-doubling\"]', as in replays"),
 ];
 
-/// What takes the place of an option that there is no more.
-fn today(wrong: &clap::Error) -> Option<String> {
-    let Some(ContextValue::String(option)) = wrong.get(ContextKind::InvalidArg) else { return None };
-    FORMER.iter().find(|(former, _)| former == option).map(|(former, today)| format!("{former}: {today}"))
+/// Commands that start a program.
+const STARTERS: [&str; 4] = ["run", "record", "explore", "sensitivity"];
+
+/// The line to write in place of what other launchers take, or earlier versions took.
+fn today(wrong: &clap::Error, words: &[String]) -> Option<String> {
+    let own = words.iter().take_while(|word| *word != "--");
+    let starts = words.get(1).is_some_and(|command| STARTERS.contains(&command.as_str()));
+    if starts && own.clone().any(|word| word == "-np") {
+        return Some(format!("-np: expected -n RANKS, such as narrows {} -n 4 -- ./app", words[1]));
+    }
+    let Some(ContextValue::String(argument)) = wrong.get(ContextKind::InvalidArg) else { return None };
+    if starts && !argument.starts_with('-') && own.count() == words.len() {
+        let program = words.iter().position(|word| word == argument)?;
+        let (options, program) = words[1..].split_at(program - 1);
+        return Some(format!("{argument}: expected -- in front of the program: narrows {} -- {}", options.join(" "), program.join(" ")));
+    }
+    FORMER.iter().find(|(former, _)| former == argument).map(|(former, today)| format!("{former}: {today}"))
 }
 
 #[global_allocator]
@@ -125,7 +138,14 @@ fn command() -> ExitCode {
         Err(wanted) if !wanted.use_stderr() => {
             return failure::end(print(&wanted.render().to_string()).map(|()| exit::DONE).map_err(Into::into));
         }
-        Err(wrong) => return failure::end(Err(today(&wrong).unwrap_or_else(|| wrong.render().to_string()).into())),
+        // The program alone asks what there is.
+        Err(help) if help.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand && std::env::args_os().len() == 1 => {
+            return failure::end(print(&help.render().to_string()).map(|()| exit::DONE).map_err(Into::into));
+        }
+        Err(wrong) => {
+            let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+            return failure::end(Err(today(&wrong, &words).unwrap_or_else(|| wrong.render().to_string()).into()));
+        }
     };
     failure::end(match cli.command {
         Command::Run(args) => run::run(args),

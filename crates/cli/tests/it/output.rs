@@ -227,3 +227,21 @@ fn former_options_are_told_the_new_ones() {
         assert!(text(&wrong.stderr).starts_with("narrows: error: ") && text(&wrong.stderr).contains(today), "{}", text(&wrong.stderr));
     }
 }
+
+/// What users of other launchers write first.
+#[test]
+fn a_word_out_of_place_gets_the_line_to_write() {
+    let folder = tempfile::tempdir().unwrap();
+    for (words, says) in [
+        (&["run", "-n", "2", "./app", "-x", "1"][..], "./app: expected -- in front of the program: narrows run -n 2 -- ./app -x 1\n"),
+        (&["record", "./app"], "./app: expected -- in front of the program: narrows record -- ./app\n"),
+        (&["run", "-np", "4", "./app"], "-np: expected -n RANKS, such as narrows run -n 4 -- ./app\n"),
+        (&["traffic", "uniform", "other", "third"], "unexpected argument 'third' found"),
+    ] {
+        let wrong = output(folder.path(), words);
+        assert_eq!(wrong.status.code(), Some(2), "{words:?}");
+        assert!(text(&wrong.stderr).starts_with(&format!("narrows: error: {says}")), "{}", text(&wrong.stderr));
+    }
+    let alone = output(folder.path(), &[]);
+    assert!(alone.status.success() && alone.stderr.is_empty() && text(&alone.stdout).contains("Usage: narrows <COMMAND>"));
+}
