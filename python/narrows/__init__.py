@@ -11,6 +11,7 @@
 * :func:`sweep` -- many points, on dask.distributed; what is finished is kept.
 * :func:`explore` -- an MPI program under many timings, on dask.distributed.
 * :func:`sensitivity` -- which keys of a machine a result depends on.
+* :func:`iron_law` -- what binds a kernel as nodes get more and smaller: computing, memory or the network.
 * :func:`optimise` -- the best values of machine parameters, by Optuna.
 * :func:`calibrate` -- constants of a machine from measurements on a real one.
 * :func:`compare` -- two machines or two results side by side.
@@ -26,6 +27,7 @@ with their unit.
 from narrows._calibration import Calibration, Constant, calibrate
 from narrows._compare import Comparison, compare
 from narrows._explore import Exploration, explore
+from narrows._iron_law import IronLaw, iron_law
 from narrows._machine import Machine, machine, presets
 from narrows._native import NarrowsError, __version__
 from narrows._optimise import Optimisation, optimise
@@ -40,6 +42,7 @@ __all__ = [
     "Constant",
     "Effect",
     "Exploration",
+    "IronLaw",
     "Machine",
     "NarrowsError",
     "NarrowsWarning",
@@ -55,6 +58,7 @@ __all__ = [
     "compare",
     "explore",
     "generate",
+    "iron_law",
     "load",
     "machine",
     "optimise",

@@ -1,18 +1,21 @@
-"""``narrows sweep``, ``sensitivity``, ``calibrate`` and ``compare``: what the package does from a shell.
+"""``narrows sweep``, ``sensitivity``, ``calibrate``, ``compare`` and ``model``: what the package does from a shell.
 
 The program ``narrows`` hands these commands over to ``python -m narrows``.
 """
 
 import argparse
 import json
+import math
+import re
 import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from narrows import NarrowsError, Study, calibrate, compare, machine, replay, run, sensitivity, sweep, traffic
+from narrows import NarrowsError, Study, calibrate, compare, iron_law, machine, replay, run, sensitivity, sweep, traffic
 from narrows._calibration import FARTHEST, nearest_base
+from narrows._iron_law import KERNELS
 from narrows._machine import Machine
 from narrows._sensitivity import of_program
 
@@ -81,9 +84,22 @@ def main() -> int:
     sensitive.add_argument("-o", "--output", default="narrows-sensitivity", metavar="DIR", help="the folder that keeps what is finished")
     sensitive.add_argument("--json", action="store_true", help="prints a JSON object")
     sensitive.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM", help="an MPI program and its arguments")
+    law = commands.add_parser("model", help="closed forms: narrows model iron-law")
+    law.add_argument("model", choices=["iron-law"])
+    law.add_argument("kernel", metavar="KERNEL", help=", ".join(KERNELS))
+    law.add_argument("size", type=int, metavar="N", help="rows of the matrices, points of an edge of the grid")
+    law.add_argument("--nodes", default="1,4,16,64,256,1024,4096", metavar="P,...", help="numbers of nodes that share the peak")
+    law.add_argument("--peak", required=True, metavar="RATE", help="operations per second of all nodes together, such as 42T")
+    law.add_argument("--memory", required=True, metavar="RATE", help="bandwidth of a node's memory, such as 76.8GB/s")
+    law.add_argument("--fast-memory", required=True, metavar="SIZE", help="what a node's cache holds, such as 40MB")
+    law.add_argument("--network", metavar="RATE", help="what a node's NIC sends [the machine's link or PCIe]")
+    law.add_argument("--machine", default="bxi-v2", metavar="NAME|FILE", help="the machine of the NIC [bxi-v2]")
+    law.add_argument("--plot", type=Path, metavar="FILE", help="draws both penalties into a picture (.png, .svg)")
+    law.add_argument("--json", action="store_true", help="prints a JSON object")
     options = parser.parse_args()
     try:
-        return {"sweep": _sweep, "sensitivity": _sensitivity, "calibrate": _calibrate, "compare": _compare}[options.command](options)
+        commands_of = {"sweep": _sweep, "sensitivity": _sensitivity, "calibrate": _calibrate, "compare": _compare, "model": _model}
+        return commands_of[options.command](options)
     except NarrowsError as error:
         print(f"narrows: error: {error}", file=sys.stderr)
         return 2
@@ -248,6 +264,46 @@ def _compare(options: argparse.Namespace) -> int:
         print(json.dumps({"a": found.names[0], "b": found.names[1], "equal": found.equal, "rows": found.table.to_rows()}))
     else:
         print(found.text, end="")
+    return 0
+
+
+_PREFIXES = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+
+
+def _amount(option: str, text: str | None) -> float | None:
+    """A number with a prefix and a unit: "76.8GB/s", "42T", "40 MB"."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"([0-9.]+(?:e[+-]?[0-9]+)?) ?([kMGTP]?)(B|B/s|flop/s)?", text)
+    try:
+        number = float(found[1]) if found else math.nan
+    except ValueError:
+        number = math.nan
+    if found is None or math.isnan(number):
+        raise NarrowsError(f"{option} {text}: expected a number with a unit, such as 76.8GB/s, 42T or 40MB")
+    return number * _PREFIXES.get(found[2], 1.0)
+
+
+def _model(options: argparse.Namespace) -> int:
+    try:
+        nodes = [int(one) for one in options.nodes.split(",")]
+    except ValueError:
+        raise NarrowsError(f"--nodes {options.nodes}: expected whole numbers, such as 1,16,256") from None
+    amounts = {
+        name: _amount(f"--{name.replace('_', '-')}", getattr(options, name)) for name in ("peak", "memory", "fast_memory", "network")
+    }
+    law = iron_law(options.kernel, options.size, nodes=nodes, machine=options.machine, **amounts)  # type: ignore[arg-type]
+    if options.json:
+        points = [{**point.__dict__, "time_s": point.time_s, "binds": point.binds} for point in law.points]
+        print(json.dumps({"kernel": law.kernel, "size": law.size, "crossing_nodes": law.crossing, "points": points}))
+    else:
+        print(law.text, end="")
+    if options.plot is not None:
+        from matplotlib.figure import Figure
+
+        figure = Figure()
+        law.plot(figure.subplots())
+        figure.savefig(options.plot)
     return 0
 
 

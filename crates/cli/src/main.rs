@@ -87,6 +87,9 @@ enum Command {
     Calibrate(python::CalibrateArgs),
     /// Put two machines or two results side by side (by the Python package)
     Compare(python::CompareArgs),
+    /// Closed forms beside simulations (by the Python package)
+    #[command(subcommand, after_help = "Example:\n  narrows model iron-law fft-3d 1024 --peak 42T --memory 76.8GB/s --fast-memory 40MB")]
+    Model(python::ModelCommand),
     /// Print the flags that compile and link Portals programs
     Config(config::ConfigArgs),
     /// Print what a shell needs to complete commands and options
@@ -160,7 +163,9 @@ fn command() -> ExitCode {
         Command::Trace(command) => trace::run(command),
         Command::Record(args) => record::run(args),
         Command::Analyse(args) => analyse::run(args),
-        Command::Sweep(_) | Command::Sensitivity(_) | Command::Calibrate(_) | Command::Compare(_) => python::hand_over(),
+        Command::Sweep(_) | Command::Sensitivity(_) | Command::Calibrate(_) | Command::Compare(_) | Command::Model(_) => {
+            python::hand_over()
+        }
         Command::Completions(args) => shell::completions::<Cli>(args),
         Command::Man(args) => shell::man::<Cli>(args),
         Command::Config(args) => config::run(args),

@@ -1,5 +1,5 @@
-//! `narrows sweep`, `sensitivity`, `calibrate` and `compare`: the Python package does the work, and this program hands
-//! over to it.
+//! `narrows sweep`, `sensitivity`, `calibrate`, `compare` and `model`: the Python package does the work, and this
+//! program hands over to it.
 //!
 //! The process becomes that of the interpreter: Ctrl-C, streams and exit codes are those of the package
 //! (python/narrows/__main__.py), and there is one implementation of each. What stands here is for `--help`, which needs
@@ -146,6 +146,51 @@ pub struct CompareArgs {
     /// Shows what is equal too
     #[arg(long)]
     all: bool,
+    /// Prints a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// `narrows model ...`.
+#[derive(clap::Subcommand)]
+pub enum ModelCommand {
+    /// Tell what binds a kernel as nodes get more and smaller: computing, memory or the network
+    IronLaw(IronLawArgs),
+}
+
+/// Arguments of `narrows model iron-law`.
+#[derive(Args)]
+#[command(after_help = "Example:
+  narrows model iron-law matmul-2d 16384 --peak 42T --memory 76.8GB/s --fast-memory 40MB --machine bxi-v2
+
+All numbers of nodes have the same peak together. Docs: docs/iron-law.md.")]
+pub struct IronLawArgs {
+    /// matmul-2d, matmul-3d, fft-3d, stencil or cg
+    kernel: String,
+    /// Rows of the matrices, points of an edge of the grid
+    #[arg(value_name = "N")]
+    size: u64,
+    /// Numbers of nodes [default: 1,4,16,64,256,1024,4096]
+    #[arg(long, value_name = "P,...")]
+    nodes: Option<String>,
+    /// Operations per second of all nodes together
+    #[arg(long, value_name = "RATE")]
+    peak: String,
+    /// Bandwidth of a node's memory
+    #[arg(long, value_name = "RATE")]
+    memory: String,
+    /// What a node's cache holds
+    #[arg(long, value_name = "SIZE")]
+    fast_memory: String,
+    /// What a node's NIC sends [default: the machine's link or PCIe, whichever is slower]
+    #[arg(long, value_name = "RATE")]
+    network: Option<String>,
+    /// The machine of the NIC [default: bxi-v2]
+    #[arg(long, value_name = "NAME|FILE")]
+    machine: Option<String>,
+    /// Draws both penalties into a picture (.png, .svg)
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
     /// Prints a JSON object
     #[arg(long)]
     json: bool,
