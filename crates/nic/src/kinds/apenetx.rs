@@ -11,9 +11,9 @@
 //! is in the entry. The program hears of it through the kernel, from a queue that is mapped into its memory, or at an
 //! address of its own that the sender names. The entry's write over PCIe is the one that every event is.
 //!
-//! The sum, without network: command + \[ioctl\] + \[doorbell: 2 latency + 64 B / bandwidth\] + \[not inline: 2 latency +
-//! 64 B / bandwidth\] + engine, network, engine + \[not inline: engine + poll\] + completion + matching + event.
-//! `crates/nic/tests/it/apenetx.rs` has it, for all of the options.
+//! The sum, without network: command + \[ioctl\] + \[doorbell: 2 latency + 64 B / bandwidth\] + \[not inline: 2
+//! latency + 64 B / bandwidth\] + engine, network, engine + \[not inline: engine + poll\] + completion + matching +
+//! event. `crates/nic/tests/it/apenetx.rs` has it, for all of the options.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -135,6 +135,8 @@ const DESCRIPTOR: Bytes = Bytes(64);
 pub struct Apacket<H> {
     /// In the completion entry.
     inline: bool,
+    /// Between cards: no program hears of it.
+    quiet: bool,
     message: H,
 }
 
@@ -149,8 +151,10 @@ impl Travels for Apacket<Header> {
 pub struct ApenetxSend<H> {
     /// The message.
     pub departure: Departure<H>,
-    /// The process (pid) that sends it; none: what libraries say to each other.
+    /// The process (pid) that sends it; none: what libraries answer.
     pub process: Option<u32>,
+    /// It is nothing but the end-to-end acknowledgement, which cards see to by themselves.
+    pub quiet: bool,
 }
 
 /// What the card says to the library.
@@ -235,7 +239,7 @@ impl<H: Copy> Apenetx<H> {
     fn leave(&mut self, departure: Departure<H>, out: &mut impl Out<Self>) {
         let Departure { payload, token, source_dma, .. } = departure;
         let inline = self.is_inline(payload);
-        let header = Apacket { inline, message: departure.header };
+        let header = Apacket { inline, quiet: false, message: departure.header };
         let reads = !inline && payload.0 > 0;
         let token = if source_dma { token } else { NOBODY };
         out.depart(self.port, Departure { source_dma: reads, target_dma: reads, token, ..departure.map(|_| header) });
@@ -255,7 +259,11 @@ impl<H: Copy> Nic for Apenetx<H> {
     }
 
     fn command(&mut self, now: SimTime, _: Process, send: ApenetxSend<H>, out: &mut impl Out<Self>) -> Result<(), CommandError> {
-        let ApenetxSend { departure, process } = send;
+        let ApenetxSend { departure, process, quiet } = send;
+        if quiet {
+            out.depart(self.port, departure.map(|message| Apacket { inline: true, quiet, message }));
+            return Ok(());
+        }
         if self.card.config.call == Call::User {
             self.send(now, departure, out);
             return Ok(());
@@ -299,6 +307,9 @@ impl<H: Copy> Nic for Apenetx<H> {
     }
 
     fn tail(&mut self, now: SimTime, _: u32, packet: &Apacket<H>, out: &mut impl Out<Self>) {
+        if packet.quiet {
+            return out.notify(self.port, LIBRARY, ApenetxNotice::Arrived(packet.message));
+        }
         let config = self.card.config;
         let mut at = self.receiver.end(now, if packet.inline { config.engine_time } else { config.engine_time * 2 });
         if !packet.inline {
@@ -333,7 +344,8 @@ impl Below for Apenetx<Header> {
         Bytes(0)
     }
     fn order(departure: Departure<Header>) -> ApenetxSend<Header> {
-        ApenetxSend { departure, process: departure.header.stream().map(|(pid, ..)| pid) }
+        let quiet = matches!(departure.header, Header::Received(_));
+        ApenetxSend { departure, process: departure.header.stream().map(|(pid, ..)| pid), quiet }
     }
     fn heard(notice: ApenetxNotice<Header>) -> Heard {
         match notice {

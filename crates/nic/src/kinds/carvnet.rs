@@ -1,16 +1,16 @@
 //! caRVnet: RDMA from user memory to user memory, by descriptors of four stores and an engine in hardware.
 //!
-//! **Descriptors.** A process stores four words into a channel of its own, one store after the other, and the NIC has the
-//! descriptor when the last one has crossed over to it (`node.pcie.latency`). A process with no free channel waits. The
-//! engine takes descriptors in the order in which they come: each needs a context, which the hardware allots, and
+//! **Descriptors.** A process stores four words into a channel of its own, one store after the other, and the NIC has
+//! the descriptor when the last one has crossed over to it (`node.pcie.latency`). A process with no free channel waits.
+//! The engine takes descriptors in the order in which they come: each needs a context, which the hardware allots, and
 //! leaves its channel then. A message with nothing to read is a transfer without payload.
 //!
 //! **Transfers** are rows of blocks. When a transfer has its context, its first read goes to memory
 //! (`node.pcie.latency` and [`CarvnetConfig::first_read`]), and the engine begins a packet at a time; transfers take
 //! turns packet by packet. A block begins when the one before has been read.
 //!
-//! **Targets** allot a context to each transfer, too, when its first block comes. Where there is none the target says so,
-//! the source holds the transfer, and sends it once more when the target has a context for it: contexts go to
+//! **Targets** allot a context to each transfer, too, when its first block comes. Where there is none the target says
+//! so, the source holds the transfer, and sends it once more when the target has a context for it: contexts go to
 //! those that wait, in order, and what comes later from the same source waits behind them. A block is in memory
 //! [`CarvnetConfig::write`] after its last byte; then the engine acknowledges it, and when all of them are there the
 //! process hears of it [`CarvnetConfig::notify`] later. The source's context is free when all blocks have been
@@ -58,7 +58,8 @@ keys! {
         // Our own choice: as many.
         /// Transfers that a NIC takes at once; others wait at their sources.
         pub target_contexts: u32 = 64, in 1..=1 << 20, of OWN;
-        // D1.4 8.2: the first read is there ten cycles after the descriptor; three quarters of them are the way to memory.
+        // D1.4 8.2: the first read is there ten cycles after the descriptor; three quarters of them are the way to
+        // memory.
         /// From a context to its first read, beside `node.pcie.latency`.
         pub first_read: SimTime = "25 ns", of OWN;
         // D1.4 8.2: a packet in four cycles.

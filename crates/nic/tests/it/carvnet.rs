@@ -1,5 +1,5 @@
-//! caRVnet's engine, below Portals in software: closed forms to the picosecond, what waits for contexts and channels, and
-//! the same outcome as on a NIC that matches.
+//! caRVnet's engine, below Portals in software: closed forms to the picosecond, what waits for contexts and channels,
+//! and the same outcome as on a NIC that matches.
 
 use crate::common::*;
 use narrows_keys::Keys;

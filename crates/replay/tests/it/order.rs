@@ -78,7 +78,7 @@ fn a_transfer_waits_for_the_short_message_before_it() {
 }
 
 /// Machines, and whether their network can only be the one of packets.
-const MACHINES: [(&str, bool, &[&str]); 18] = [
+const MACHINES: [(&str, bool, &[&str]); 26] = [
     ("bxi-v2", false, &[]),
     ("bxi-v2", false, &["nic.transmit=interleaved", "message.rendezvous=put"]),
     ("bxi-v2", false, &["nic.kind=ib-hca"]),
@@ -97,6 +97,14 @@ const MACHINES: [(&str, bool, &[&str]); 18] = [
     ("exanest", false, &["message.eager_limit=8 KiB", "nic.exanet.mailbox=3 us"]),
     ("exanest", false, &["message.protocol=openmpi", "nic.exanet.short_limit=2 KiB", "nic.exanet.mailbox_room=2"]),
     ("exanest-10gbe", false, &[]),
+    ("bxi-v2", false, &["nic.kind=apenetx", "nic.apenetx.inline_limit=32 B"]),
+    ("apenetx", false, &["nic.apenetx.completion=kernel", "message.protocol=pscom"]),
+    ("apenetx-bxi", false, &["nic.apenetx.call=ioctl", "message.rendezvous=put"]),
+    ("bxi-v2", false, &["nic.kind=carvnet"]),
+    ("bxi-v2", false, &["nic.kind=carvnet", "nic.carvnet.target_contexts=1", "nic.carvnet.block=4 KiB"]),
+    ("carvnet-exanest", false, &["nic.carvnet.target_contexts=2", "nic.carvnet.source_contexts=2", "nic.carvnet.channels=1"]),
+    ("bxi-v3-reliable", true, &["nic.kind=carvnet", "nic.carvnet.target_contexts=1", r#"network.faults=["loss=0.001"]"#]),
+    ("dragonfly-342", true, &["network.routing=par", "nic.kind=carvnet", "nic.carvnet.target_contexts=1", "message.protocol=mpc"]),
 ];
 
 /// Of messages between ranks: sizes, none twice, and computing before.
