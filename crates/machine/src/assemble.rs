@@ -58,7 +58,12 @@ impl Machine {
             buffer_per_channel: network.buffer,
             packet_gap: SimTime(1_000_000_000_000u64.checked_div(u64::from(self.nic.config.packet_rate)).unwrap_or(0)),
             read_window: network.read_window,
-            in_order: self.nic.portals().transmit != Transmit::Interleaved && self.nic.kind != NicKind::Carvnet,
+            in_order: match self.nic.kind {
+                // A descriptor behind the other; packets of transfers take turns.
+                NicKind::Apenetx => true,
+                NicKind::Carvnet => false,
+                _ => self.nic.portals().transmit != Transmit::Interleaved,
+            },
             routing: network.routing,
             ugal_threshold: network.ugal_threshold,
             arbitration: match self.switch.arbitration {

@@ -207,8 +207,6 @@ struct Sending<H> {
     reading: bool,
     /// The target has no context.
     held: bool,
-    /// It has one now, and the block under way must end first.
-    again: bool,
     /// A block that was to begin is none of this try.
     tries: u32,
     /// The library knows that all has been read.
@@ -233,6 +231,8 @@ pub struct Carvnet<H> {
     firsts: VecDeque<u32>,
     last_first: SimTime,
     nexts: VecDeque<(u32, u32)>,
+    /// Held, and their targets have contexts for them.
+    resuming: VecDeque<u32>,
     segmenter: Server,
     acknowledger: Server,
     walker: Server,
@@ -265,6 +265,7 @@ impl<H: Copy> Carvnet<H> {
             firsts: VecDeque::new(),
             last_first: SimTime::ZERO,
             nexts: VecDeque::new(),
+            resuming: VecDeque::new(),
             segmenter: Server::default(),
             acknowledger: Server::default(),
             walker: Server::default(),
@@ -428,16 +429,23 @@ impl<H: Copy> Carvnet<H> {
         }
     }
 
-    /// The target has a context for a transfer that it had none for.
-    fn resume(&mut self, now: SimTime, number: u32, out: &mut impl Out<Self>) {
-        let Some(transfer) = self.transfers.get_mut(&number).filter(|transfer| transfer.held) else { return };
-        transfer.held = false;
-        if transfer.reading {
-            transfer.again = true;
-            return;
-        }
-        transfer.read = 0;
-        self.begin(now, number, out);
+    /// Transfers begin once more, of those whose targets have contexts for them now: when the block that was under way has
+    /// been read, and none before another one for the same port.
+    fn resume(&mut self, now: SimTime, out: &mut impl Out<Self>) {
+        let mut waiting: Vec<(PortId, u8)> = Vec::new();
+        let mut begun = Vec::new();
+        self.resuming.retain(|&number| {
+            let Some(transfer) = self.transfers.get_mut(&number) else { return false };
+            let way = (transfer.departure.to, transfer.departure.virtual_network);
+            if transfer.reading || waiting.contains(&way) {
+                waiting.push(way);
+                return true;
+            }
+            (transfer.held, transfer.read) = (false, 0);
+            begun.push(number);
+            false
+        });
+        begun.into_iter().for_each(|number| self.begin(now, number, out));
     }
 }
 
@@ -462,9 +470,9 @@ impl<H: Copy> Nic for Carvnet<H> {
         self.next = self.next.wrapping_add(1);
         let blocks = departure.payload.0.div_ceil(self.config.block.0).max(1);
         let blocks = u32::try_from(blocks).expect("blocks of 4 KiB and messages of 2^40 B");
-        let (reading, held, again, told) = (false, false, false, false);
+        let (reading, held, told) = (false, false, false);
         let (read, acknowledged, tries) = (0, 0, 0);
-        let transfer = Sending { departure, process, memory, blocks, read, acknowledged, reading, held, again, tries, told };
+        let transfer = Sending { departure, process, memory, blocks, read, acknowledged, reading, held, tries, told };
         self.transfers.insert(number, transfer);
         match process {
             Some(process) => {
@@ -522,12 +530,8 @@ impl<H: Copy> Nic for Carvnet<H> {
         let Some(transfer) = self.transfers.get_mut(&number) else { return };
         transfer.reading = false;
         transfer.read += 1;
-        if std::mem::take(&mut transfer.again) {
-            transfer.read = 0;
-            return self.begin(now, number, out);
-        }
         if transfer.held {
-            return;
+            return self.resume(now, out);
         }
         if transfer.read == transfer.blocks {
             return self.settle(now, number, out);
@@ -576,7 +580,12 @@ impl<H: Copy> Nic for Carvnet<H> {
                     transfer.tries = transfer.tries.wrapping_add(1);
                 }
             }
-            Rdma::Free(number) => self.resume(now, number, out),
+            Rdma::Free(number) => {
+                if self.transfers.get(&number).is_some_and(|transfer| transfer.held) {
+                    self.resuming.push_back(number);
+                    self.resume(now, out);
+                }
+            }
         }
     }
 

@@ -77,6 +77,35 @@ fn a_transfer_waits_for_the_short_message_before_it() {
     }
 }
 
+/// caRVnet's transfers take turns packet by packet: a short one to somebody else goes between the packets of a long one.
+/// A card of descriptors sends one behind the other.
+#[test]
+fn a_short_transfer_goes_between_the_packets_of_a_long_one() {
+    let (long, short) = (1 << 20, 64);
+    let mut program = Recorded::new(3, Communicators::world(3), Order::Graph);
+    for (to, bytes) in [(1, long), (2, short)] {
+        // The long one is under way.
+        let duration = SimTime::from_us(if to == 2 { 20 } else { 0 });
+        program.push(0, Operation::new(Kind::Compute { duration }), &[]);
+        let computed = Dependency::done(2 * (u64::from(to) - 1));
+        program.push(0, Operation::new(Kind::Send { to, bytes: Bytes(bytes), tag: 0 }), &[computed]);
+        program.push(to, Operation::new(Kind::Receive { from: Some(0), bytes: Bytes(bytes), tag: Some(0) }), &[]);
+    }
+    let ends = |nic: &str| {
+        let free = ["software.post=0 ns", "software.completion=0 ns", "nic.carvnet.walk=0 ns", "link.host.bandwidth=12.8 GB/s"];
+        let kept = if nic == "carvnet" { &free[..] } else { &free[..2] };
+        let kind = format!("nic.kind={nic}");
+        let set = [&[kind.as_str(), "network.kind=packet", "message.eager_limit=1 MiB"], kept].concat();
+        let outcome = run("bxi-v2", &set, 3, 1, &program).unwrap();
+        assert_eq!(outcome.failure, None, "{nic}");
+        outcome.rank_finish
+    };
+    let (carvnet, card) = (ends("carvnet"), ends("apenetx"));
+    assert!(carvnet[2] < SimTime::from_us(25), "between its packets: {carvnet:?}");
+    assert!(carvnet[1] > SimTime::from_us(80), "{carvnet:?}");
+    assert!(card[2] > SimTime::from_us(80), "behind all of it: {card:?}");
+}
+
 /// Machines, and whether their network can only be the one of packets.
 const MACHINES: [(&str, bool, &[&str]); 26] = [
     ("bxi-v2", false, &[]),
