@@ -517,6 +517,16 @@ error: `pio_limit` belongs to nic.kind = "bxi-v2" or "bxi-v3" or "ib-hca", not t
   = help: keys of nic.kind = "mailbox": command_size, event_size, count_size, packet_rate, match_base, match_per_entry, retry_interval, trigger_time, limits.max_entries, limits.max_unexpected_headers, limits.max_mds, limits.max_cts, limits.max_eqs, limits.max_iovecs, limits.max_list_size, limits.max_triggered_ops, limits.max_atomic_size, limits.max_fetch_atomic_size, limits.max_waw_ordered_size
 "#,
     );
+    golden(
+        &complaint("[nic]\nkind = \"apenetx\"\n[nic.apenetx]\ninline_limit = \"64 B\"\n"),
+        r#"
+error: a completion entry has four words of 64 bits for a payload
+ --> my.toml:7:16
+  |
+7 | inline_limit = "64 B"
+  |                ^^^^^^ expected at most 32 B
+"#,
+    );
     let set = |keys: &[&str]| {
         let overrides = Overrides { nodes: None, set: keys.iter().map(|&key| key.to_owned()).collect() };
         Machine::load("bxi-v2", &overrides).is_ok()
