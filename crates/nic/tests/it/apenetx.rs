@@ -154,6 +154,25 @@ fn the_kernel_is_what_holds_messages_back() {
     assert_eq!(gap(long), ns(80), "the receiving engine writes twice");
 }
 
+/// What the end-to-end layer says comes from card to card: a message that comes just behind it does not wait for the
+/// kernel.
+#[test]
+fn an_end_to_end_acknowledgement_takes_no_kernel() {
+    let c = config();
+    let options = Keys::defaults();
+    let mut sim = sim(Some(options));
+    sim.append(0, MatchEntry { options: me::OP_PUT, ..entry(0, 0, 1 << 19) });
+    sim.run();
+    let begin = sim.clock;
+    sim.put(0, 1, 0, 8, AckRequest::None);
+    sim.clock += ns(600);
+    sim.put(1, 0, 0, 8, AckRequest::None);
+    sim.run();
+    let time = pcie(c.command_size.0) + way(&options, 8, true) + c.match_base + c.match_per_entry + pcie(c.event_size.0);
+    assert_eq!(seen(&sim, 1, EventKind::Put), [begin + time]);
+    assert_eq!(seen(&sim, 0, EventKind::Put), [begin + ns(600) + time]);
+}
+
 #[test]
 fn programs_see_the_same_events_and_memory_as_on_a_nic_that_matches() {
     let outcome = |options: Option<ApenetxConfig>| {
