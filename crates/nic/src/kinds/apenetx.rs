@@ -151,8 +151,8 @@ impl Travels for Apacket<Header> {
 pub struct ApenetxSend<H> {
     /// The message.
     pub departure: Departure<H>,
-    /// The process (pid) that sends it; none: what libraries answer.
-    pub process: Option<u32>,
+    /// The process (pid) whose library sends it, or answers.
+    pub process: u32,
     /// It is nothing but the end-to-end acknowledgement, which cards see to by themselves.
     pub quiet: bool,
 }
@@ -179,7 +179,7 @@ pub struct Apenetx<H> {
     port: PortId,
     card: ApenetxCard,
     /// By process: the kernel, on its core.
-    calls: BTreeMap<Option<u32>, Server>,
+    calls: BTreeMap<u32, Server>,
     /// What the kernel is at, by when it is through, then by the order of the calls.
     passing: BTreeMap<(SimTime, u64), Departure<H>>,
     calls_made: u64,
@@ -345,7 +345,7 @@ impl Below for Apenetx<Header> {
     }
     fn order(departure: Departure<Header>) -> ApenetxSend<Header> {
         let quiet = matches!(departure.header, Header::Received(_));
-        ApenetxSend { departure, process: departure.header.stream().map(|(pid, ..)| pid), quiet }
+        ApenetxSend { departure, process: departure.header.ends().0.pid, quiet }
     }
     fn heard(notice: ApenetxNotice<Header>) -> Heard {
         match notice {

@@ -154,6 +154,29 @@ fn the_kernel_is_what_holds_messages_back() {
     assert_eq!(gap(long), ns(80), "the receiving engine writes twice");
 }
 
+/// What a library answers takes the kernel of its own process, as what the process sends does: a process that answers
+/// everybody is not ahead of its own acknowledgements.
+#[test]
+fn acknowledgements_take_the_calls_of_their_process() {
+    let short = ApenetxConfig { inline_limit: Bytes(32), completion: Completion::Direct, ..Keys::defaults() };
+    let mut sim = Sim::ready(apenetx(config(), short), 2, 2, 0);
+    for process in 0..4 {
+        sim.append(process, MatchEntry { options: me::OP_PUT, ..entry(0, 0, 1 << 19) });
+    }
+    sim.run();
+    sim.clock += SimTime::from_us(10);
+    sim.world.seen.clear();
+    // Processes 2 and 3 of the other node acknowledge four messages each, side by side.
+    for to in [2, 3] {
+        (0..4).for_each(|_| sim.put(to - 2, to, 0, 8, AckRequest::Full));
+    }
+    sim.run();
+    for process in [0, 1] {
+        let times = seen(&sim, process, EventKind::Ack);
+        assert!(times.windows(2).all(|pair| pair[1] - pair[0] == ns(1_000)), "process {process}: {times:?}");
+    }
+}
+
 /// What the end-to-end layer says comes from card to card: a message that comes just behind it does not wait for the
 /// kernel.
 #[test]
