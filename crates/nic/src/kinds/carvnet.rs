@@ -429,8 +429,8 @@ impl<H: Copy> Carvnet<H> {
         }
     }
 
-    /// Transfers begin once more, of those whose targets have contexts for them now: when the block that was under way has
-    /// been read, and none before another one for the same port.
+    /// Transfers begin once more, of those whose targets have contexts for them now: when the block that was under way
+    /// has been read, and none before another one for the same port.
     fn resume(&mut self, now: SimTime, out: &mut impl Out<Self>) {
         let mut waiting: Vec<(PortId, u8)> = Vec::new();
         let mut begun = Vec::new();

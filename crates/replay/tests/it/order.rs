@@ -77,8 +77,8 @@ fn a_transfer_waits_for_the_short_message_before_it() {
     }
 }
 
-/// caRVnet's transfers take turns packet by packet: a short one to somebody else goes between the packets of a long one.
-/// A card of descriptors sends one behind the other.
+/// caRVnet's transfers take turns packet by packet: a short one to somebody else goes between the packets of a long
+/// one. A card of descriptors sends one behind the other.
 #[test]
 fn a_short_transfer_goes_between_the_packets_of_a_long_one() {
     let (long, short) = (1 << 20, 64);
