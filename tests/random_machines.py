@@ -36,7 +36,7 @@ NARROWS = ROOT / "target" / "release" / "narrows"
 BASES = (
     *("acc-testbed", "bxi-v2", "bxi-v3", "bxi-v3-reliable", "deep", "dibona", "example-cluster", "exanest-mezz", "exanest-qfdb", "ib-ndr"),
     *("ib-qdr", "inti", "omni-path-100", "roce-400", "s4bxi-vix", "slingshot-11", "megafly-288", "dragonfly-342"),
-    *(str(ROOT / "tests" / "mpi" / f"{name}.toml") for name in ("mailbox", "rails", "gateways", "gateways_pscom", "gateways_mpc", "tcp")),
+    *(str(ROOT / "tests" / "mpi" / f"{name}.toml") for name in ("mailbox", "rails", "gateways", "gateways_pscom", "gateways_mpc", "tcp", "apenetx", "carvnet")),
 )
 # Keys that belong together: of each group one choice or none.
 TOPOLOGIES = (

@@ -294,6 +294,31 @@ def keys(runner):
         say(run.returncode == 0 and changed, f"key {key}", run.stderr if run.returncode else run.stdout.splitlines()[-1])
 
 
+def other_nics(runner, pingpong):
+    """Programs on caRVnet and APEnetX, against sums of the stages of their machines, in ns; the key-value store beside ExaNeSt's
+    NIC."""
+    free = [word for key in ("post=0", "completion=0", "poll=1", "clock_read=1") for word in ("--set", f"software.{key} ns")]
+    wire = (8 + 32) / 12.8
+    carvnet = (70 + 32 / 12.8) + 40 + (70 + 64 / 12.8) + 40 + 25 + 200 + wire + 120 + 72.5 + (70 + 64 / 12.8)
+    # Command, engines, the two links of a torus, a completion entry.
+    apenetx = 250 + 64 / 15.75 + 40 + 2 * 20 + 120 + 40 / (38.787879 / 8) + 40 + 50 + 2 + 250 + 64 / 15.75
+    for name, machine, expected in (("carvnet", "carvnet-vcu", carvnet), ("apenetx", "apenetx", apenetx)):
+        found = runner.expect(f"pingpong on {name}", r"([0-9.]+) us one way", pingpong, 2, "eq-le", "8", options=("--machine", machine, *free))
+        if found:
+            say(abs(float(found[1]) * 1000 - expected) < 2, f"pingpong on {name} closed form", f"{expected:.1f} ns expected")
+    store = runner.build("examples/portals/keyvalue.c")
+    for ranks, window, least, most in ((2, 1, 1.9, 2.4), (4, 16, 3.5, 4.5)):
+        rates = []
+        for machine in ("exanest", "carvnet-exanest"):
+            name = f"key-value store n={ranks} {machine}"
+            options = ("--machine", machine, "--ppn", "1")
+            found = runner.expect(name, r"([0-9.]+) M/s", store, ranks, "200", str(window), options=options)
+            rates += [float(found[1])] if found else []
+        if len(rates) == 2:
+            ratio = rates[1] / rates[0]
+            say(least < ratio < most, f"key-value store n={ranks} ratio", f"{ratio:.2f} times the transactions of ExaNeSt's NIC")
+
+
 def nic_timing(runner):
     """Puts, acknowledged puts and gets from 0 B to 4 MiB around every threshold, volatile and not: sums of the stages of
     machines/bxi-v2.toml, in ns."""
@@ -421,6 +446,7 @@ def main():
             # Reading the clock twice is 41 ns of 2,000 ways.
             say(abs(float(found[1]) - expected) < 0.001, f"pingpong {style} closed form", f"{expected:.4f} us expected")
     nic_timing(runner)
+    other_nics(runner, pingpong)
     wrappers(runner, pingpong)
     ends(runner)
     for size in (0, 400, 4096, 100000):

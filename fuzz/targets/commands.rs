@@ -6,8 +6,9 @@ use libfuzzer_sys::fuzz_target;
 use narrows_channel::record::decode_command;
 use narrows_engine::EventQueue;
 use narrows_fabric::Notice as Network;
+use narrows_keys::Keys;
 use narrows_nic::{
-    AnyConfig, AnyHeader, AnyNic, Combine, Departure, Event, ExanetConfig, Fault, MailboxConfig, Memory, NicConfig, Nics, Out, PayloadId,
+    AnyConfig, AnyHeader, AnyNic, ApenetxCard, ApenetxConfig, CarvnetConfig, Combine, Departure, Event, ExanetConfig, Fault, MailboxConfig, Memory, NicConfig, Nics, Out, PayloadId,
     Process, TcpConfig, Wire, Wired,
 };
 use narrows_portals::{Command, LocalBuffer, NiLimits, Notice, Place, ProcessId};
@@ -167,10 +168,23 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let rate = ByteRate(5_000_000_000);
     let tcp = TcpConfig { message: ns(2_000), segment: Bytes(1 << 38), segment_time: ns(300), rate };
-    let config = match first >> 6 {
-        0 => config.into(),
-        1 => AnyConfig::Tcp(config, tcp),
-        2 => AnyConfig::Mailbox(config, mailbox),
+    let contexts = 1 + u32::from(first & 3);
+    let carvnet = CarvnetConfig {
+        channels: contexts,
+        source_contexts: contexts,
+        target_contexts: contexts,
+        block: Bytes(1 << 38),
+        ..Keys::defaults()
+    };
+    let config = match first >> 5 {
+        0 | 1 => config.into(),
+        2 => AnyConfig::Tcp(config, tcp),
+        3 => AnyConfig::Mailbox(config, mailbox),
+        4 => {
+            let card = ApenetxCard::new(ApenetxConfig { inline_limit: Bytes(32), ..Keys::defaults() }, &config);
+            AnyConfig::Apenetx(config, card)
+        }
+        5 => AnyConfig::Carvnet(config, carvnet),
         _ => AnyConfig::Exanet(config, exanet),
     };
     let mut nics = Nics::new(config, 2, &places);

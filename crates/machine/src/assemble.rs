@@ -4,7 +4,7 @@ use crate::fault::{FaultError, FaultText};
 use crate::model::{self, Link, Links, Machine, MessageProtocol, NetworkKind, NicKind, Pscom, Reliability, Rendezvous};
 use narrows_fabric::{Arbitration, Derived, Fault, FlowControl, IntraNodeConfig, LinkConfig, NetworkConfig, Probability, Turns};
 use narrows_message::{Distribution, MessageConfig, MpcConfig, Protocol, PscomConfig, RailConfig, Rails, Registration};
-use narrows_nic::{AnyConfig, ExanetConfig, MailboxConfig, TcpConfig, Transmit};
+use narrows_nic::{AnyConfig, ApenetxCard, ExanetConfig, MailboxConfig, TcpConfig, Transmit};
 use narrows_phy::{loss, mac, stages};
 use narrows_topology::TopologyError;
 use narrows_units::{ByteRate, Bytes, NodeId, Rail, SimTime};
@@ -64,7 +64,12 @@ impl Machine {
             buffer_per_channel: network.buffer,
             packet_gap: SimTime(1_000_000_000_000u64.checked_div(u64::from(self.nic.config.packet_rate)).unwrap_or(0)),
             read_window: network.read_window,
-            in_order: self.nic.portals().transmit != Transmit::Interleaved,
+            in_order: match self.nic.kind {
+                // A descriptor behind the other; packets of transfers take turns.
+                NicKind::Apenetx => true,
+                NicKind::Carvnet => false,
+                _ => self.nic.portals().transmit != Transmit::Interleaved,
+            },
             routing: network.routing,
             ugal_threshold: network.ugal_threshold,
             arbitration: match self.switch.arbitration {
@@ -205,6 +210,11 @@ impl Machine {
                 AnyConfig::Mailbox(library, mailbox)
             }
             NicKind::Tcp => AnyConfig::Tcp(library, self.nic.tcp),
+            NicKind::Carvnet => AnyConfig::Carvnet(library, self.nic.carvnet),
+            NicKind::Apenetx => {
+                let card = ApenetxCard::new(self.nic.apenetx, &library);
+                AnyConfig::Apenetx(library, card)
+            }
             NicKind::Exanet => {
                 let model::Exanet { interfaces: _, channels, short_limit, header, packetizer, mailbox, .. } = self.nic.exanet;
                 let model::Exanet { block, rdma_start, rdma_block, rdma_done, reduce_start, reduce_rate, .. } = self.nic.exanet;

@@ -8,7 +8,7 @@ use narrows_fabric::{Control, Controls, FlowConfig, Fraction, LogGpConfig, Pause
 pub use narrows_fabric::{Forwarding, NetworkKind, Queueing};
 use narrows_keys::{Field, Key, Keys, Limits, Only, OrWord, Problem, Quantity, Value, choice, keys, number};
 pub use narrows_message::{GatewayChoice, RailChoice, Rendezvous};
-use narrows_nic::{NicConfig, TcpConfig};
+use narrows_nic::{ApenetxConfig, CarvnetConfig, NicConfig, TcpConfig};
 pub use narrows_topology::{Arrangement, RoutingKind};
 use narrows_units::{ByteRate, Bytes, NodeId, Power, ProcessorId, Rail, SimTime};
 
@@ -266,20 +266,34 @@ pub struct Nic {
     pub exanet: Exanet,
     /// ... that only TCP has.
     pub tcp: TcpConfig,
+    /// ... that only APEnetX has.
+    pub apenetx: ApenetxConfig,
+    /// ... that only caRVnet has.
+    pub carvnet: CarvnetConfig,
 }
 
 impl Keys for Nic {
     fn blank() -> Nic {
-        Nic { kind: NicKind::BxiV2, config: Keys::blank(), exanet: Keys::blank(), tcp: Keys::blank() }
+        Nic {
+            kind: NicKind::BxiV2,
+            config: Keys::blank(),
+            exanet: Keys::blank(),
+            tcp: Keys::blank(),
+            apenetx: Keys::blank(),
+            carvnet: Keys::blank(),
+        }
     }
     fn list<'a>(&'a mut self, section: &str, list: &mut Vec<Key<'a>>) {
         let doc = "Which NIC this is: one that matches, as those of BXI do (the name says whose constants these are; the defaults \
                    are those of `bxi-v2`), a `mailbox`, which stores and forwards, below Portals in software, that of ExaNeSt, \
-                   `exanet`, or `tcp`, TCP over Ethernet, below the same";
+                   `exanet`, `apenetx`, a card of descriptors over PCIe, \
+                   `carvnet`, RDMA by an engine in hardware, or `tcp`, TCP over Ethernet, below the same";
         list.push(Key::new(section, "kind", &mut self.kind, doc).default("\"bxi-v2\""));
         self.config.list(section, list);
         self.exanet.list("nic.exanet", list);
         self.tcp.list("nic.tcp", list);
+        self.apenetx.list("nic.apenetx", list);
+        self.carvnet.list("nic.carvnet", list);
     }
 }
 
@@ -724,6 +738,10 @@ choice! {
         Exanet = "exanet",
         /// TCP over Ethernet: the operating system's stack at both ends ([`narrows_nic::Tcp`]).
         Tcp = "tcp",
+        /// APEnetX: descriptors over PCIe ([`narrows_nic::Apenetx`]).
+        Apenetx = "apenetx",
+        /// caRVnet: RDMA by an engine in hardware ([`narrows_nic::Carvnet`]).
+        Carvnet = "carvnet",
     }
 }
 

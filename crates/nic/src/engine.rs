@@ -32,6 +32,10 @@ pub trait Below: Nic<Header: Travels> {
         let _ = config;
         Bytes(1 << 50)
     }
+    /// Of the others, those up to this are the NIC's as soon as it starts to read them.
+    fn buffered(nic: &NicConfig) -> Bytes {
+        nic.buffered_limit
+    }
     /// A message to send.
     fn order(departure: Departure<Header>) -> Self::Command;
     /// To reduce a block with others, if it can.
@@ -89,8 +93,9 @@ pub struct Engine<N: Nic> {
 
 /// The library's constants: those of a NIC, but that payloads up to `copied` are copied when a command is there, and
 /// that the only stages are those of commands, matching and events.
-fn library(nic: &NicConfig, copied: Bytes) -> NicConfig {
+fn library(nic: &NicConfig, copied: Bytes, buffered: Bytes) -> NicConfig {
     NicConfig {
+        buffered_limit: buffered,
         ack_size: Bytes(0),
         inline_limit: copied,
         pio_limit: copied,
@@ -179,7 +184,7 @@ impl<N: Below, O: Out<Engine<N>>> Out<N> for Around<'_, N, O> {
 impl<N: Below> Engine<N> {
     /// Those at these ports of a machine.
     pub(crate) fn of(nic: &NicConfig, below: &N::Config, directory: &Arc<Directory>, ports: &[PortId]) -> impl Iterator<Item = Engine<N>> {
-        let libraries = Portals::of(library(nic, N::copied(below)), Arc::clone(directory), ports);
+        let libraries = Portals::of(library(nic, N::copied(below), N::buffered(nic)), Arc::clone(directory), ports);
         let of = |(portals, &port)| Engine { portals, nic: N::at(below, directory, port), notices: Vec::new(), begun: BTreeMap::new() };
         libraries.into_iter().zip(ports).map(of)
     }

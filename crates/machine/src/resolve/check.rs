@@ -9,6 +9,7 @@ use crate::wiring::{Topology, TopologyKind};
 use crate::{FaultError, RulesError};
 use narrows_fabric::{ConfigError, Control};
 use narrows_keys::{Diagnostic, Value, quantity, quoted};
+use narrows_nic::ApenetxConfig;
 use narrows_topology::TopologyError;
 use narrows_units::{Bytes, NodeId};
 use std::collections::BTreeMap;
@@ -142,6 +143,10 @@ pub(super) fn check_network(machine: &Machine, layers: &Scope<'_>, errors: &mut 
             let message = format!("there is no protection domain {domain}");
             errors.push(layers.at("nic.exanet.domains", message).label("expected numbers from 0 to 65535: a domain has 16 bits"));
         }
+    }
+    if machine.nic.apenetx.inline_limit > ApenetxConfig::INLINE_MOST {
+        let message = "a completion entry has four words of 64 bits for a payload";
+        errors.push(layers.at("nic.apenetx.inline_limit", message).label("expected at most 32 B"));
     }
     if !machine.network.reliability.unordered.is_empty() && machine.network.reliability.delivery != Delivery::Ordered {
         let message = "virtual networks with unordered flows, and no others with ordered ones";

@@ -152,7 +152,7 @@ error: the file is empty
   |
 1 |
   | ^ expected base = "bxi-v2" in [machine], or another machine to start from
-  = help: presets: 8-ary-2-tree, acc-testbed, bxi-ib-gateway, bxi-v2, bxi-v3, bxi-v3-reliable, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11
+  = help: presets: 8-ary-2-tree, acc-testbed, apenetx, apenetx-bxi, apenetx-gen4, bxi-ib-gateway, bxi-v2, bxi-v3, bxi-v3-reliable, carvnet-exanest, carvnet-spine-leaf, carvnet-vcu, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11
 "#,
     );
 }
@@ -352,7 +352,7 @@ error: unknown key `put_ocupancy` in [nic]
   |
 1 | nic.put_ocupancy=1ns
   |     ^^^^^^^^^^^^ did you mean `put_occupancy`?
-  = help: keys of [nic]: kind, command_size, event_size, count_size, ack_size, inline_limit, pio_limit, match_bits_size, buffered_limit, dma_latency, dma_first_packet, transmit, packet_rate, put_occupancy, get_occupancy, response_occupancy, ack_occupancy, match_base, match_per_entry, max_outstanding, max_in_flight_to_node, max_in_flight_to_process, retry_interval, trigger_time, atomic_occupancy, quick_ack, limits, pcie, exanet, tcp
+  = help: keys of [nic]: kind, command_size, event_size, count_size, ack_size, inline_limit, pio_limit, match_bits_size, buffered_limit, dma_latency, dma_first_packet, transmit, packet_rate, put_occupancy, get_occupancy, response_occupancy, ack_occupancy, match_base, match_per_entry, max_outstanding, max_in_flight_to_node, max_in_flight_to_process, retry_interval, trigger_time, atomic_occupancy, quick_ack, limits, pcie, exanet, tcp, apenetx, carvnet
 "#,
     );
     golden(
@@ -393,7 +393,7 @@ error: 65 nodes do not fit: one switch holds 64
 fn unknown_preset_with_its_nearest() {
     golden(
         &Machine::load("bxi_v2", &Overrides::default()).unwrap_err().to_string(),
-        "no machine \"bxi_v2\": it is neither a preset nor a file; did you mean \"bxi-v2\"?\npresets: 8-ary-2-tree, acc-testbed, bxi-ib-gateway, bxi-v2, bxi-v3, bxi-v3-reliable, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11",
+        "no machine \"bxi_v2\": it is neither a preset nor a file; did you mean \"bxi-v2\"?\npresets: 8-ary-2-tree, acc-testbed, apenetx, apenetx-bxi, apenetx-gen4, bxi-ib-gateway, bxi-v2, bxi-v3, bxi-v3-reliable, carvnet-exanest, carvnet-spine-leaf, carvnet-vcu, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11",
     );
     golden(
         &message("[machine]\nname = \"my\"\nbase = \"bxi2\"\n", &Overrides::default()),
@@ -403,7 +403,7 @@ error: no preset "bxi2"
   |
 3 | base = "bxi2"
   |        ^^^^^^ did you mean "bxi-v2"?
-  = help: presets: 8-ary-2-tree, acc-testbed, bxi-ib-gateway, bxi-v2, bxi-v3, bxi-v3-reliable, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11
+  = help: presets: 8-ary-2-tree, acc-testbed, apenetx, apenetx-bxi, apenetx-gen4, bxi-ib-gateway, bxi-v2, bxi-v3, bxi-v3-reliable, carvnet-exanest, carvnet-spine-leaf, carvnet-vcu, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11
 "#,
     );
 }
@@ -515,6 +515,16 @@ error: `pio_limit` belongs to nic.kind = "bxi-v2" or "bxi-v3" or "ib-hca", not t
 6 | pio_limit = "64 B"
   |             ^^^^^^
   = help: keys of nic.kind = "mailbox": command_size, event_size, count_size, packet_rate, match_base, match_per_entry, retry_interval, trigger_time, limits.max_entries, limits.max_unexpected_headers, limits.max_mds, limits.max_cts, limits.max_eqs, limits.max_iovecs, limits.max_list_size, limits.max_triggered_ops, limits.max_atomic_size, limits.max_fetch_atomic_size, limits.max_waw_ordered_size
+"#,
+    );
+    golden(
+        &complaint("[nic]\nkind = \"apenetx\"\n[nic.apenetx]\ninline_limit = \"64 B\"\n"),
+        r#"
+error: a completion entry has four words of 64 bits for a payload
+ --> my.toml:7:16
+  |
+7 | inline_limit = "64 B"
+  |                ^^^^^^ expected at most 32 B
 "#,
     );
     let set = |keys: &[&str]| {

@@ -1,5 +1,7 @@
 //! The kinds of NIC that there are. A new one is a file here and a line in the table [`kinds!`].
 
+mod apenetx;
+mod carvnet;
 mod exanet;
 mod mailbox;
 mod tcp;
@@ -20,6 +22,8 @@ use crate::out::{Between, Departure, Event, Out};
 use crate::portals::{About, Ends, Header, Portals};
 use crate::statistics::Troubles;
 
+pub use apenetx::{Apacket, Apenetx, ApenetxCard, ApenetxConfig, ApenetxNotice, ApenetxSend, Call, Completion, Descriptor};
+pub use carvnet::{Carvnet, CarvnetConfig, CarvnetNotice, CarvnetSend, Rdma};
 pub use exanet::{Cell, Exanet, ExanetConfig, ExanetNotice, Name, Order, Stream, Streamed};
 pub use mailbox::{Envelope, Mailbox, MailboxConfig, MailboxNotice};
 pub use tcp::{Segment, Tcp, TcpConfig, TcpNotice, TcpSend};
@@ -144,6 +148,10 @@ kinds! { $
     Exanet,
     /// TCP over Ethernet.
     Tcp,
+    /// APEnetX.
+    Apenetx,
+    /// caRVnet.
+    Carvnet,
 }
 
 impl From<NicConfig> for AnyConfig {

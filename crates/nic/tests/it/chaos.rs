@@ -2,9 +2,10 @@
 //! not panic, they end, and they leave nothing behind. The same input gives the same output.
 
 use crate::common::*;
-use narrows_nic::NicConfig;
+use narrows_keys::Keys;
+use narrows_nic::{AnyConfig, ApenetxConfig, Call, CarvnetConfig, Completion, NicConfig};
 use narrows_portals::*;
-use narrows_units::SimTime;
+use narrows_units::{Bytes, SimTime};
 use proptest::prelude::*;
 
 /// Numbers near the edges, and small ones that meet each other.
@@ -161,6 +162,19 @@ fn run(steps: &[(u32, u64, Command)], slow: bool, late: bool, kind: u8) -> (Vec<
         0 => config.into(),
         1 => mailbox(config),
         2 => tcp(config, 1 << 38),
+        3 => apenetx(config, ApenetxConfig { inline_limit: Bytes(8), ..Keys::defaults() }),
+        4 => apenetx(config, ApenetxConfig { call: Call::User, completion: Completion::Direct, ..Keys::defaults() }),
+        5 | 6 => {
+            let contexts = if kind == 5 { 1 } else { 3 };
+            let carvnet = CarvnetConfig {
+                channels: contexts,
+                source_contexts: contexts + 1,
+                target_contexts: contexts,
+                block: Bytes(1 << 38),
+                ..Keys::defaults()
+            };
+            AnyConfig::Carvnet(config, carvnet)
+        }
         _ => exanet(config, 1 << 38),
     };
     let mut sim = Sim::new(config, 2, 2);
@@ -194,7 +208,7 @@ proptest! {
         steps in prop::collection::vec((0u32..4, 0u64..2_000, command()), 1..120),
         slow in any::<bool>(),
         late in any::<bool>(),
-        kind in 0u8..4,
+        kind in 0u8..8,
     ) {
         let (log, sim) = run(&steps, slow, late, kind);
         prop_assert_eq!(sim.nics.in_flight(), 0);

@@ -77,8 +77,37 @@ fn a_transfer_waits_for_the_short_message_before_it() {
     }
 }
 
+/// caRVnet's transfers take turns packet by packet: a short one to somebody else goes between the packets of a long
+/// one. A card of descriptors sends one behind the other.
+#[test]
+fn a_short_transfer_goes_between_the_packets_of_a_long_one() {
+    let (long, short) = (1 << 20, 64);
+    let mut program = Recorded::new(3, Communicators::world(3), Order::Graph);
+    for (to, bytes) in [(1, long), (2, short)] {
+        // The long one is under way.
+        let duration = SimTime::from_us(if to == 2 { 20 } else { 0 });
+        program.push(0, Operation::new(Kind::Compute { duration }), &[]);
+        let computed = Dependency::done(2 * (u64::from(to) - 1));
+        program.push(0, Operation::new(Kind::Send { to, bytes: Bytes(bytes), tag: 0 }), &[computed]);
+        program.push(to, Operation::new(Kind::Receive { from: Some(0), bytes: Bytes(bytes), tag: Some(0) }), &[]);
+    }
+    let ends = |nic: &str| {
+        let free = ["software.post=0 ns", "software.completion=0 ns", "nic.carvnet.walk=0 ns", "link.host.bandwidth=12.8 GB/s"];
+        let kept = if nic == "carvnet" { &free[..] } else { &free[..2] };
+        let kind = format!("nic.kind={nic}");
+        let set = [&[kind.as_str(), "network.kind=packet", "message.eager_limit=1 MiB"], kept].concat();
+        let outcome = run("bxi-v2", &set, 3, 1, &program).unwrap();
+        assert_eq!(outcome.failure, None, "{nic}");
+        outcome.rank_finish
+    };
+    let (carvnet, card) = (ends("carvnet"), ends("apenetx"));
+    assert!(carvnet[2] < SimTime::from_us(25), "between its packets: {carvnet:?}");
+    assert!(carvnet[1] > SimTime::from_us(80), "{carvnet:?}");
+    assert!(card[2] > SimTime::from_us(80), "behind all of it: {card:?}");
+}
+
 /// Machines, and whether their network can only be the one of packets.
-const MACHINES: [(&str, bool, &[&str]); 18] = [
+const MACHINES: [(&str, bool, &[&str]); 26] = [
     ("bxi-v2", false, &[]),
     ("bxi-v2", false, &["nic.transmit=interleaved", "message.rendezvous=put"]),
     ("bxi-v2", false, &["nic.kind=ib-hca"]),
@@ -97,6 +126,14 @@ const MACHINES: [(&str, bool, &[&str]); 18] = [
     ("exanest", false, &["message.eager_limit=8 KiB", "nic.exanet.mailbox=3 us"]),
     ("exanest", false, &["message.protocol=openmpi", "nic.exanet.short_limit=2 KiB", "nic.exanet.mailbox_room=2"]),
     ("exanest-10gbe", false, &[]),
+    ("bxi-v2", false, &["nic.kind=apenetx", "nic.apenetx.inline_limit=32 B"]),
+    ("apenetx", false, &["nic.apenetx.completion=kernel", "message.protocol=pscom"]),
+    ("apenetx-bxi", false, &["nic.apenetx.call=ioctl", "message.rendezvous=put"]),
+    ("bxi-v2", false, &["nic.kind=carvnet"]),
+    ("bxi-v2", false, &["nic.kind=carvnet", "nic.carvnet.target_contexts=1", "nic.carvnet.block=4 KiB"]),
+    ("carvnet-exanest", false, &["nic.carvnet.target_contexts=2", "nic.carvnet.source_contexts=2", "nic.carvnet.channels=1"]),
+    ("bxi-v3-reliable", true, &["nic.kind=carvnet", "nic.carvnet.target_contexts=1", r#"network.faults=["loss=0.001"]"#]),
+    ("dragonfly-342", true, &["network.routing=par", "nic.kind=carvnet", "nic.carvnet.target_contexts=1", "message.protocol=mpc"]),
 ];
 
 /// Of messages between ranks: sizes, none twice, and computing before.

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use narrows_engine::EventQueue;
 use narrows_fabric::{Notice as Network, Transfer};
 use narrows_nic::{
-    AnyConfig, AnyHeader, AnyNic, Combine, CommandError, Denied, Departure, Event as NicEvent, ExanetConfig, Fault, MailboxConfig, Memory,
-    NicConfig, Nics, Out, PayloadId, Process, TcpConfig, Wire, Wired,
+    AnyConfig, AnyHeader, AnyNic, ApenetxCard, ApenetxConfig, Combine, CommandError, Denied, Departure, Event as NicEvent, ExanetConfig,
+    Fault, MailboxConfig, Memory, NicConfig, Nics, Out, PayloadId, Process, TcpConfig, Wire, Wired,
 };
 use narrows_portals::*;
 use narrows_units::{ByteRate, Bytes, NodeId, PortId, Rail, SimTime};
@@ -209,6 +209,12 @@ pub fn tcp(config: NicConfig, segment: u64) -> AnyConfig {
 /// The same below a library that matches in software.
 pub fn mailbox(config: NicConfig) -> AnyConfig {
     AnyConfig::Mailbox(config, MailboxConfig { rate: ByteRate(5_000_000_000), header_size: Bytes(100) })
+}
+
+/// Idem, of APEnetX.
+pub fn apenetx(config: NicConfig, options: ApenetxConfig) -> AnyConfig {
+    let card = ApenetxCard::new(options, &config);
+    AnyConfig::Apenetx(config, card)
 }
 
 /// Idem, of ExaNeSt.
