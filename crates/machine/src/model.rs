@@ -3,6 +3,7 @@
 use crate::assemble::VIRTUAL_NETWORKS;
 use crate::ip::Ip;
 use crate::node::{Auxiliary, Bus, Group, HOST, Node, Processor};
+use crate::spin::Spin;
 use crate::wiring::Topology;
 use narrows_fabric::{Control, Controls, FlowConfig, Fraction, LogGpConfig, PauseConfig};
 pub use narrows_fabric::{Forwarding, NetworkKind, Queueing};
@@ -266,11 +267,13 @@ pub struct Nic {
     pub exanet: Exanet,
     /// ... that only TCP has.
     pub tcp: TcpConfig,
+    /// Handlers on those that match.
+    pub spin: Spin,
 }
 
 impl Keys for Nic {
     fn blank() -> Nic {
-        Nic { kind: NicKind::BxiV2, config: Keys::blank(), exanet: Keys::blank(), tcp: Keys::blank() }
+        Nic { kind: NicKind::BxiV2, config: Keys::blank(), exanet: Keys::blank(), tcp: Keys::blank(), spin: Keys::blank() }
     }
     fn list<'a>(&'a mut self, section: &str, list: &mut Vec<Key<'a>>) {
         let doc = "Which NIC this is: one that matches, as those of BXI do (the name says whose constants these are; the defaults \
@@ -280,6 +283,7 @@ impl Keys for Nic {
         self.config.list(section, list);
         self.exanet.list("nic.exanet", list);
         self.tcp.list("nic.tcp", list);
+        self.spin.list("nic.spin", list);
     }
 }
 

@@ -12,7 +12,7 @@ use crate::error::Refusal;
 use crate::kind::{Directory, Kinds};
 use crate::kinds::{AnyConfig, AnyNic};
 use crate::out::{Event, Out};
-use crate::portals::{HeldMessage, Portals};
+use crate::portals::{HandlerReport, HeldMessage, Portals};
 use crate::statistics::{Statistics, Troubles};
 use crate::wire::{Step, Wire, Wired};
 use narrows_matching::CommandError;
@@ -181,6 +181,14 @@ impl<N: Kinds> Nics<N> {
         let mut sum = Statistics::default();
         self.all().for_each(|nic| sum += nic.statistics());
         sum
+    }
+
+    /// What handlers have done, where NICs have some.
+    pub fn handlers(&self) -> Option<HandlerReport> {
+        self.all().filter_map(Portals::handler_report).reduce(|mut sum, more| {
+            sum.add(&more);
+            sum
+        })
     }
 
     /// Commands that were refused after [`Nics::command`] had accepted them, since the last call.

@@ -4,7 +4,7 @@ use narrows_units::{Bytes, SimTime};
 keys! {
     /// The sizes, limits and rates of a machine. The defaults are PsPIN's at 1 GHz, from its hardware description
     /// (github.com/spcl/pspin) run cycle by cycle.
-    #[derive(Clone, Debug)]
+    #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct SpinConfig {
         /// A cycle.
         pub cycle: SimTime = "1 ns", in SimTime(1)..;

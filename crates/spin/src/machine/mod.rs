@@ -112,7 +112,7 @@ impl Cost {
 }
 
 /// The handlers of a context.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Handlers {
     /// Programs.
     Program(Program),
@@ -130,7 +130,7 @@ impl Handlers {
 }
 
 /// What handlers of some messages share.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Context {
     /// The handlers.
     pub handlers: Handlers,
