@@ -9,7 +9,6 @@ use narrows_phy::{loss, mac, stages};
 use narrows_topology::TopologyError;
 use narrows_units::{ByteRate, Bytes, NodeId, Rail, SimTime};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// Compute and service, request and response: BXI's four (facts.md 4.3).
 pub(crate) const VIRTUAL_NETWORKS: u8 = 4;
@@ -175,9 +174,9 @@ impl Machine {
     pub fn nic_config(&self) -> AnyConfig {
         let library = self.nic.config.clone();
         match self.nic.kind {
-            NicKind::BxiV2 | NicKind::BxiV3 | NicKind::IbHca => match &self.nic.spin.handlers {
+            NicKind::BxiV2 | NicKind::BxiV3 | NicKind::IbHca => match self.handlers() {
                 None => AnyConfig::Portals(library),
-                Some(handlers) => AnyConfig::Handlers(library, Arc::clone(handlers)),
+                Some(handlers) => AnyConfig::Handlers(library, handlers),
             },
             NicKind::Mailbox => {
                 let mailbox = MailboxConfig { rate: library.data_bandwidth, header_size: library.command_size };

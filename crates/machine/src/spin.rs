@@ -34,6 +34,13 @@ impl Keys for Spin {
     }
 }
 
+impl Machine {
+    /// What runs on its NICs, if something does.
+    pub fn handlers(&self) -> Option<Arc<HandlersConfig>> {
+        self.nic.spin.handlers.clone().filter(|_| MATCHING.values.contains(&self.nic.kind.name()))
+    }
+}
+
 /// Reads the files that rules name, and sees whether the machine has room for them.
 pub(crate) fn read_rules(machine: &mut Machine, layers: &Layers, prefix: &str, errors: &mut Vec<Diagnostic>) -> Option<()> {
     let spin = &mut machine.nic.spin;

@@ -144,7 +144,7 @@ mod wire;
 
 pub use narrows_matching::{CommandError, MAX_LENGTH, MAX_PT_INDEX, Status};
 pub use narrows_portals::Process;
-pub use narrows_spin::{Failure, Rule, SpinConfig, SpinPort, SpinTotals};
+pub use narrows_spin::{HandlerReport, HandlersConfig, Rule, SpinConfig, SpinPort, SpinTotals};
 
 pub use accelerator::{Block, Vector};
 pub use config::{NicConfig, PcieDetail, Transmit};
@@ -154,6 +154,6 @@ pub use kind::{Directory, Kinds, Nic, PortalsNic, Processors, Travels};
 pub use kinds::*;
 pub use nics::Nics;
 pub use out::{Combine, Departure, Event, Fault, Memory, Out, PayloadId};
-pub use portals::{About, Ends, HandlerReport, HandlersConfig, Header, HeldMessage, Portals, Received, Request, Response};
+pub use portals::{About, Ends, Header, HeldMessage, Portals, Received, Request, Response};
 pub use statistics::{Statistics, Troubles};
 pub use wire::{Step, Wire, Wired};

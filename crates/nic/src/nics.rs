@@ -12,12 +12,13 @@ use crate::error::Refusal;
 use crate::kind::{Directory, Kinds};
 use crate::kinds::{AnyConfig, AnyNic};
 use crate::out::{Event, Out};
-use crate::portals::{HandlerReport, HeldMessage, Portals};
+use crate::portals::{HeldMessage, Portals};
 use crate::statistics::{Statistics, Troubles};
 use crate::wire::{Step, Wire, Wired};
 use narrows_matching::CommandError;
 use narrows_matching::Status;
 use narrows_portals::Process;
+use narrows_spin::HandlerReport;
 
 /// The NICs at all ports of a machine, or at some: commands of processes and notices of the network in, actions out.
 ///

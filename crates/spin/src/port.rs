@@ -48,6 +48,17 @@ pub enum Answer {
     Again(SimTime),
 }
 
+/// Where a packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// Handlers see it: [`SpinPort::packet`].
+    Handlers,
+    /// Only the host does.
+    Host,
+    /// No queue is free: it is asked for again at this time.
+    Later(SimTime),
+}
+
 /// A message that handlers are through with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finished {
@@ -63,7 +74,9 @@ pub struct Finished {
 pub struct SpinTotals {
     /// Messages whose packets handlers saw.
     pub messages: u64,
-    /// Packets of them.
+    /// Messages that found no free queue: they went to the host without handlers.
+    pub bypassed: u64,
+    /// Packets of those that handlers saw.
     pub packets: u64,
     /// Bytes of them.
     pub bytes: u64,
@@ -90,6 +103,7 @@ pub struct SpinTotals {
 impl std::ops::AddAssign for SpinTotals {
     fn add_assign(&mut self, other: SpinTotals) {
         self.messages += other.messages;
+        self.bypassed += other.bypassed;
         self.packets += other.packets;
         self.bytes += other.bytes;
         self.handlers += other.handlers;
@@ -101,6 +115,56 @@ impl std::ops::AddAssign for SpinTotals {
         self.waited += other.waited;
         self.waiting += other.waiting;
         self.failures += other.failures;
+    }
+}
+
+/// A PsPIN machine at every port of a rail, and what runs on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandlersConfig {
+    /// The machine.
+    pub machine: SpinConfig,
+    /// What runs, on which messages. Contexts fit into the machine: [`SpinPort::new`] says whether they do.
+    pub rules: Vec<Rule>,
+}
+
+impl HandlersConfig {
+    /// The first rule that fits a message: its portal table entry, match bits and length.
+    pub fn rule(&self, pt: u32, bits: u64, length: u64) -> Option<u32> {
+        self.rules.iter().position(|rule| rule.fits(pt, bits, length)).map(|rule| rule as u32)
+    }
+
+    /// Which handler went wrong, where and why; names of messages begin with the node that sent them.
+    pub fn failure(&self, failed: &Failed, node: u32) -> String {
+        let Failed { failure: Failure { context, handler, pc, fault, .. }, name, length, .. } = failed;
+        let rule = self.rules.get(*context as usize).map_or("", |rule| rule.name.as_str());
+        let handler = crate::program::NAMES[*handler as usize];
+        format!("{handler} of {rule} on node {node}, with a message of {length} bytes from node {}, at {pc:#010x}: {fault}", name >> 32)
+    }
+}
+
+/// What handlers have done, at one NIC or at all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HandlerReport {
+    /// Of all machines.
+    pub totals: SpinTotals,
+    /// Messages by rule.
+    pub messages: Vec<u64>,
+    /// The first handler that went wrong: when, which one, where and why.
+    pub failure: Option<(SimTime, String)>,
+    /// Packets of handlers that came back to who had sent the message.
+    pub came_back: u64,
+}
+
+impl HandlerReport {
+    /// Both together.
+    pub fn add(&mut self, other: &HandlerReport) {
+        self.totals += other.totals;
+        if self.messages.len() < other.messages.len() {
+            self.messages.resize(other.messages.len(), 0);
+        }
+        self.messages.iter_mut().zip(&other.messages).for_each(|(sum, more)| *sum += more);
+        self.failure = [self.failure.take(), other.failure.clone()].into_iter().flatten().min();
+        self.came_back += other.came_back;
     }
 }
 
@@ -126,6 +190,14 @@ pub struct SpinPort {
     messages: BTreeMap<u64, Message>,
     numbers: BTreeMap<u64, u64>,
     next: u64,
+    /// By queue of the machine: a message has it.
+    busy: Vec<bool>,
+    /// Messages all of whose packets have been taken.
+    whole: u64,
+    /// Messages that found none: bytes of them that have not come.
+    bypassing: BTreeMap<u64, u64>,
+    /// Messages by rule.
+    of_rule: Vec<u64>,
     /// Parts of packets that were taken, for which the machine had no room yet.
     inbox: VecDeque<Packet>,
     /// Packets in the port's buffer, by number, and since when.
@@ -171,6 +243,10 @@ impl SpinPort {
             messages: BTreeMap::new(),
             numbers: BTreeMap::new(),
             next: 0,
+            busy: vec![false; config.queues as usize],
+            whole: 0,
+            bypassing: BTreeMap::new(),
+            of_rule: vec![0; rules.len()],
             inbox: VecDeque::new(),
             waiting: VecDeque::new(),
             finished: BTreeSet::new(),
@@ -189,21 +265,50 @@ impl SpinPort {
         self.failure
     }
 
-    /// Whether a message of this name has begun, and is not finished.
-    pub fn has(&self, name: u64) -> bool {
-        self.numbers.contains_key(&name)
+    /// Messages by rule.
+    pub fn messages(&self) -> &[u64] {
+        &self.of_rule
     }
 
-    /// The first packet of a message has come: its packets go through the handlers of a rule. With its bytes, if there
-    /// are some.
-    pub fn begin(&mut self, name: u64, rule: u32, length: u64, bytes: Option<Vec<u8>>) {
+    /// A packet of so many bytes of a message has come. `wanted` is asked with the first one: the rule, the message's
+    /// length, and its bytes, if there are some.
+    ///
+    /// A message keeps a queue to its end. One that finds none waits while a message is there as a whole, which needs
+    /// nothing more of the network. Otherwise it goes to the host: those that have queues may wait for packets behind it.
+    pub fn sees(&mut self, now: SimTime, name: u64, bytes: u64, wanted: impl FnOnce() -> Option<(u32, u64, Option<Vec<u8>>)>) -> Sight {
+        if self.numbers.contains_key(&name) {
+            return Sight::Handlers;
+        }
+        if let Some(left) = self.bypassing.get_mut(&name) {
+            *left = left.saturating_sub(bytes);
+            if *left == 0 {
+                self.bypassing.remove(&name);
+            }
+            return Sight::Host;
+        }
+        let Some((rule, length, contents)) = wanted() else { return Sight::Host };
+        let queues = self.busy.len() as u64;
+        let Some(number) = (self.next..self.next + queues).find(|number| !self.busy[(number % queues) as usize]) else {
+            if self.whole > 0 {
+                let change = self.next_time().unwrap_or_default();
+                return Sight::Later(change.max(now + self.config.cycle));
+            }
+            self.totals.bypassed += 1;
+            if length > bytes {
+                self.bypassing.insert(name, length - bytes);
+            }
+            return Sight::Host;
+        };
+        self.busy[(number % queues) as usize] = true;
+        self.next = number + 1;
         self.totals.messages += 1;
-        let image = if bytes.is_some() { vec![0; length as usize] } else { Vec::new() };
-        let bytes = bytes.filter(|bytes| bytes.len() as u64 == length);
-        let message = Message { name, context: rule, length, taken: 0, freed: 0, end: SimTime::ZERO, bytes, image };
-        self.messages.insert(self.next, message);
-        self.numbers.insert(name, self.next);
-        self.next += 1;
+        self.of_rule[rule as usize] += 1;
+        let contents = contents.filter(|contents| contents.len() as u64 == length);
+        let image = if contents.is_some() { vec![0; length as usize] } else { Vec::new() };
+        let message = Message { name, context: rule, length, taken: 0, freed: 0, end: SimTime::ZERO, bytes: contents, image };
+        self.messages.insert(number, message);
+        self.numbers.insert(name, number);
+        Sight::Handlers
     }
 
     /// How long the way into L2 takes.
@@ -250,6 +355,7 @@ impl SpinPort {
             let bytes = (packet.bytes - done).min(self.config.packet.0);
             message.taken += bytes;
             let last = message.taken == message.length;
+            self.whole += u64::from(last);
             parts.push_back(Packet { message: number, context, offset: packet.offset + done, bytes: bytes as u32, last, tag: 0 });
             done += bytes;
         }
@@ -262,7 +368,10 @@ impl SpinPort {
             }
             let none = parts.front().is_some_and(|part| part.offset == packet.offset);
             if none && !packet.within {
-                self.messages.get_mut(&number).into_iter().for_each(|message| message.taken = before);
+                if let Some(message) = self.messages.get_mut(&number) {
+                    self.whole -= u64::from(message.taken == message.length);
+                    message.taken = before;
+                }
                 return false;
             }
         }
@@ -297,6 +406,9 @@ impl SpinPort {
         self.finished.remove(&(at, number));
         let Message { name, bytes, image, .. } = self.messages.remove(&number)?;
         self.numbers.remove(&name);
+        self.whole -= 1;
+        let queues = self.busy.len() as u64;
+        self.busy[(number % queues) as usize] = false;
         Some(Finished { name, image: bytes.map(|_| image) })
     }
 }

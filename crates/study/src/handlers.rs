@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 /// Lines for people; `rules` are those of the machine.
 pub(crate) fn lines(report: &HandlerReport, rules: &[String]) -> Vec<String> {
-    let SpinTotals { messages, packets, bytes, handlers, cycles, sent, written, beyond, waited, waiting, failures, .. } = report.totals;
+    let SpinTotals { messages, bypassed, packets, bytes, handlers, cycles, sent, written, beyond, waited, waiting, failures, .. } =
+        report.totals;
     let mut lines = vec![format!(
         "handlers: {messages} messages, {packets} packets, {}; {handlers} handlers took {:.1} cycles each",
         show::size(bytes),
@@ -19,6 +20,11 @@ pub(crate) fn lines(report: &HandlerReport, rules: &[String]) -> Vec<String> {
         lines.push(format!(
             "handlers wrote {} beyond the end of their messages: lost; expected places below its length",
             show::size(beyond)
+        ));
+    }
+    if bypassed > 0 {
+        lines.push(format!(
+            "{bypassed} messages found no free queue and went to hosts without handlers; nic.spin.queues says how many there are"
         ));
     }
     if waited > 0 {
@@ -38,10 +44,12 @@ pub(crate) fn lines(report: &HandlerReport, rules: &[String]) -> Vec<String> {
 
 /// All numbers.
 pub(crate) fn summary(report: &HandlerReport, rules: &[String]) -> Value {
-    let SpinTotals { messages, packets, bytes, handlers, cycles, passed, sent, written, beyond, waited, waiting, failures } = report.totals;
+    let SpinTotals { messages, bypassed, packets, bytes, handlers, cycles, passed, sent, written, beyond, waited, waiting, failures } =
+        report.totals;
     let by_rule = rules.iter().zip(&report.messages).map(|(rule, messages)| json!({ "rule": rule, "messages": messages }));
     json!({
         "messages": messages,
+        "bypassed": bypassed,
         "packets": packets,
         "bytes": bytes,
         "handlers": handlers,

@@ -17,8 +17,9 @@ use crate::engine::{Below, Engine};
 use crate::error::{Denied, Refusal};
 use crate::kind::{Directory, Kinds, Nic, PortalsNic, Travels};
 use crate::out::{Between, Departure, Event, Out};
-use crate::portals::{About, Ends, HandlersConfig, Header, Portals};
+use crate::portals::{About, Ends, Header, Portals};
 use crate::statistics::Troubles;
+use narrows_spin::HandlersConfig;
 
 pub use exanet::{Cell, Exanet, ExanetConfig, ExanetNotice, Name, Order, Stream, Streamed};
 pub use mailbox::{Envelope, Mailbox, MailboxConfig, MailboxNotice};

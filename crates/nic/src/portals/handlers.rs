@@ -6,10 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use narrows_fabric::seam::{PacketIn, Verdict};
-use narrows_spin::{Answer, Arriving, Failed, Failure, Finished, Host, Rule, SpinConfig, SpinPort, SpinTotals};
+use narrows_spin::{Answer, Arriving, Failed, Finished, HandlerReport, HandlersConfig, Host, Sight, SpinPort};
 use narrows_units::{ByteRate, Bytes, SimTime};
-
-use serde::{Deserialize, Serialize};
 
 use super::message::{Due, Header, Request};
 use super::{COMPUTE_RESPONSE, Portals};
@@ -17,41 +15,6 @@ use crate::config::NicConfig;
 use crate::out::{Departure, Out};
 use crate::pipeline::Server;
 use narrows_matching::Kind;
-
-/// A PsPIN machine at every port of a rail, and what runs on it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HandlersConfig {
-    /// The machine.
-    pub machine: SpinConfig,
-    /// What runs, on which messages. Contexts fit into the machine: [`SpinPort::new`] says whether they do.
-    pub rules: Vec<Rule>,
-}
-
-/// What handlers have done, at one NIC or at all.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HandlerReport {
-    /// Of all machines.
-    pub totals: SpinTotals,
-    /// Messages by rule.
-    pub messages: Vec<u64>,
-    /// The first handler that went wrong: when, which one, where and why.
-    pub failure: Option<(SimTime, String)>,
-    /// Packets of handlers that came back to who had sent the message.
-    pub came_back: u64,
-}
-
-impl HandlerReport {
-    /// Both together.
-    pub fn add(&mut self, other: &HandlerReport) {
-        self.totals += other.totals;
-        if self.messages.len() < other.messages.len() {
-            self.messages.resize(other.messages.len(), 0);
-        }
-        self.messages.iter_mut().zip(&other.messages).for_each(|(sum, more)| *sum += more);
-        self.failure = [self.failure.take(), other.failure.clone()].into_iter().flatten().min();
-        self.came_back += other.came_back;
-    }
-}
 
 /// A message that handlers see.
 #[derive(Debug, Default)]
@@ -73,7 +36,6 @@ pub(super) struct Handling {
     around: Around,
     /// Of the event that lets the machine go on.
     due: SimTime,
-    messages: Vec<u64>,
     came_back: u64,
 }
 
@@ -104,39 +66,37 @@ impl Host for Around {
 
 /// Names a put that is under way: the node that sends it, and its number there.
 fn name(request: &Request) -> u64 {
-    u64::from(request.operation.initiator.nid) << 32 | u64::from(request.handle.serial)
+    let node = request.operation.initiator.node().map_or(u32::MAX, |node| node.0);
+    u64::from(node) << 32 | u64::from(request.handle.serial)
 }
 
 impl Handling {
     fn new(config: Arc<HandlersConfig>, nic: &NicConfig) -> Handling {
         let (up, down) = (Server::default(), Server::default());
         let around = Around { rate: nic.data_bandwidth, up, down, read: nic.pcie_latency + nic.dma_latency, sends: Vec::new() };
-        let messages = vec![0; config.rules.len()];
-        Handling { config, machine: None, handled: BTreeMap::new(), around, due: SimTime::MAX, messages, came_back: 0 }
+        Handling { config, machine: None, handled: BTreeMap::new(), around, due: SimTime::MAX, came_back: 0 }
     }
 
-    /// The rule of a put, if there is one.
-    fn rule(&self, request: &Request) -> Option<usize> {
+    /// What handlers are told of a put with its first packet, if they see it.
+    fn wanted(config: &HandlersConfig, request: &Request, bytes: impl FnOnce() -> Option<Vec<u8>>) -> Option<(u32, u64, Option<Vec<u8>>)> {
         let operation = &request.operation;
-        let is_plain = operation.kind == Kind::Put && request.bridged().is_none();
-        let fits = |rule: &Rule| rule.fits(operation.pt, operation.match_bits, operation.rlength);
-        if is_plain { self.config.rules.iter().position(fits) } else { None }
+        let rule = config.rule(operation.pt, operation.match_bits, operation.rlength)?;
+        Some((rule, operation.rlength, bytes()))
     }
 
     fn packet(&mut self, now: SimTime, packet: &PacketIn, request: &Request, bytes: impl FnOnce() -> Option<Vec<u8>>) -> Verdict {
+        if request.operation.kind != Kind::Put || request.bridged().is_some() {
+            return Verdict::Pass;
+        }
         let name = name(request);
         let Handling { config, machine, .. } = self;
         let made = || SpinPort::new(&config.machine, &config.rules).expect("contexts fit, as checked with the machine");
-        if !machine.get_or_insert_with(made).has(name) {
-            let Some(rule) = self.rule(request) else { return Verdict::Pass };
-            self.messages[rule] += 1;
-            self.handled.insert(name, Handled::default());
-            let (length, bytes) = (request.operation.rlength, bytes());
-            if let Some(machine) = &mut self.machine {
-                machine.begin(name, rule as u32, length, bytes);
-            }
+        let machine = machine.get_or_insert_with(made);
+        match machine.sees(now, name, packet.payload.0, || Handling::wanted(config, request, bytes)) {
+            Sight::Handlers => _ = self.handled.entry(name).or_default(),
+            Sight::Host => return Verdict::Pass,
+            Sight::Later(at) => return Verdict::DelayUntil(at),
         }
-        let Some(machine) = &mut self.machine else { return Verdict::Pass };
         let PacketIn { arrival, number, offset, payload, tail, .. } = *packet;
         let within = arrival.source == arrival.target;
         let arriving = Arriving { name, number, offset: offset.0, bytes: payload.0, tail, within };
@@ -161,19 +121,16 @@ impl Portals {
         let machine = handling.machine.as_ref();
         Some(HandlerReport {
             totals: machine.map(SpinPort::totals).unwrap_or_default(),
-            messages: handling.messages.clone(),
+            messages: machine.map_or_else(|| vec![0; handling.config.rules.len()], |machine| machine.messages().to_vec()),
             failure: machine.and_then(SpinPort::failure).map(|failed| (failed.at, self.failure_of(handling, failed))),
             came_back: handling.came_back,
         })
     }
 
     /// Which handler went wrong, where and why.
-    fn failure_of(&self, handling: &Handling, Failed { failure, name, length, .. }: Failed) -> String {
-        let Failure { context, handler, pc, fault, .. } = failure;
-        let rule = handling.config.rules.get(context as usize).map_or("", |rule| rule.name.as_str());
+    fn failure_of(&self, handling: &Handling, failed: Failed) -> String {
         let (node, _) = self.common.directory.of_port(self.port);
-        let handler = narrows_spin::NAMES[handler as usize];
-        format!("{handler} of {rule} on node {node}, with a message of {length} bytes from node {}, at {pc:#010x}: {fault}", name >> 32)
+        handling.config.failure(&failed, node.0)
     }
 
     /// A packet has come that handlers may want.

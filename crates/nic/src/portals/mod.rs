@@ -10,7 +10,6 @@ mod multicast;
 mod offload;
 mod target;
 
-pub use handlers::{HandlerReport, HandlersConfig};
 pub use message::{About, Ends, Header, HeldMessage, Received, Request, Response};
 
 use std::cmp::Reverse;
