@@ -274,7 +274,8 @@ impl SpinPort {
     /// length, and its bytes, if there are some.
     ///
     /// A message keeps a queue to its end. One that finds none waits while a message is there as a whole, which needs
-    /// nothing more of the network. Otherwise it goes to the host: those that have queues may wait for packets behind it.
+    /// nothing more of the network. Otherwise it goes to the host: those that have queues may wait for packets behind
+    /// it.
     pub fn sees(&mut self, now: SimTime, name: u64, bytes: u64, wanted: impl FnOnce() -> Option<(u32, u64, Option<Vec<u8>>)>) -> Sight {
         if self.numbers.contains_key(&name) {
             return Sight::Handlers;

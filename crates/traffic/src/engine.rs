@@ -47,8 +47,8 @@ pub(crate) fn assemble(setup: &Setup, plan: &Arc<Plan>) -> Result<Box<dyn Engine
     })
 }
 
-/// An agent. `WATCHES`: queues and links are looked at; `HANDLES`: hosts have handlers; otherwise the network's code has
-/// no trace of it.
+/// An agent. `WATCHES`: queues and links are looked at; `HANDLES`: hosts have handlers; otherwise the network's code
+/// has no trace of it.
 struct Watch<const WATCHES: bool, const HANDLES: bool>(RegionTraffic);
 
 impl<const WATCHES: bool, const HANDLES: bool> Observer for Watch<WATCHES, HANDLES> {

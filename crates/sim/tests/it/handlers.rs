@@ -117,9 +117,9 @@ fn rules_that_fit_nothing_change_nothing() {
     assert_eq!(before.report, None);
 }
 
-/// The stages of facts 7.4 (docs/spin.md): a packet of s bytes takes 4 + s/64 cycles from its arrival to its request, of
-/// which the s/64 are over with its last byte, and 17 + s/64 and the handler's own from there to its feedback. A copy to
-/// the host takes 2 to its interface, 14, the bus, and 3 back.
+/// The stages of facts 7.4 (docs/spin.md): a packet of s bytes takes 4 + s/64 cycles from its arrival to its request,
+/// of which the s/64 are over with its last byte, and 17 + s/64 and the handler's own from there to its feedback. A
+/// copy to the host takes 2 to its interface, 14, the bus, and 3 back.
 #[test]
 fn the_latency_of_a_put_is_that_of_the_nic_and_the_stages() {
     // (With less than 64 bytes the host waits for the match, not for the payload.)
