@@ -168,9 +168,10 @@ test-machines: build
 test-onesided: build
 	$(PYTHON) tests/onesided.py
 
-# Receives of MPI programs through handlers on NICs.
+# Receives of MPI programs through handlers on NICs, which change them or let all pass.
 test-handlers: build
 	$(PYTHON) tests/handlers.py
+	$(PYTHON) tests/run_mpi.py $(ONE_MPI) -n 4 --machine $(CURDIR)/tests/mpi/handlers.toml -k '^(p2p|coll|rma)' $(TEST_OPTIONS)
 
 test-replay: build
 	$(PYTHON) tests/replay_live.py
