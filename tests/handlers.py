@@ -20,7 +20,17 @@ from mpi_driver.mpis import PREFIXES, ROOT, SOURCES, Mpi  # noqa: E402
 NARROWS = ROOT / "target/release/narrows"
 SPIN = ROOT / "crates/spin"
 COMPILER = "riscv64-unknown-elf-gcc"
-FLAGS = ("-march=rv32imac", "-mabi=ilp32", "-O3", "-ffreestanding", "-nostdlib", "-I", SPIN / "include", "-T", SPIN / "include/narrows_spin.ld")
+FLAGS = (
+    "-march=rv32imac",
+    "-mabi=ilp32",
+    "-O3",
+    "-ffreestanding",
+    "-nostdlib",
+    "-I",
+    SPIN / "include",
+    "-T",
+    SPIN / "include/narrows_spin.ld",
+)
 # Long messages are gets otherwise, which handlers do not see.
 EAGER = ("--set", "message.eager_limit=128 KiB")
 

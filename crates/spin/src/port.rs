@@ -156,6 +156,12 @@ pub struct HandlerReport {
 }
 
 impl HandlerReport {
+    /// The same, with times from `epoch` on.
+    pub fn since(mut self, epoch: SimTime) -> HandlerReport {
+        self.failure = self.failure.map(|(at, failure)| (at.saturating_sub(epoch), failure));
+        self
+    }
+
     /// Both together.
     pub fn add(&mut self, other: &HandlerReport) {
         self.totals += other.totals;

@@ -204,6 +204,7 @@ impl Replay {
 
     fn share(&mut self, epoch: SimTime) -> Share {
         let (totals, rails, handlers) = (self.world.recorded(), self.world.recorded_by_rail(), self.world.handlers());
+        let handlers = handlers.map(|report| report.since(epoch));
         let tallies = self.shared.applications.iter().map(|_| Tally::default()).collect();
         let mut share = Share { ranks: Vec::new(), tallies, sent: Sent::default(), passed: Vec::new(), totals, handlers, rails };
         for ranks in self.world.all() {
