@@ -39,7 +39,7 @@ MPICC ?= mpicc
 TURN ?= commit
 
 # The parts of test-mpi, as scripts/test.sh takes them. First those that measure nothing, side by side.
-SIDE_BY_SIDE := test-figures test-portals test-onesided test-otf2 test-closed-forms test-machines test-replay test-collectives test-record test-install test-explore | test-python test-docs
+SIDE_BY_SIDE := test-figures test-portals test-onesided test-handlers test-otf2 test-closed-forms test-machines test-replay test-collectives test-record test-install test-explore | test-python test-docs
 ONE_BY_ONE := test-rotation test-programs test-intel test-mailbox test-nics test-lossy test-rails test-gateways
 MPI_TESTS := $(filter-out |,$(SIDE_BY_SIDE)) $(ONE_BY_ONE)
 
@@ -176,6 +176,11 @@ test-machines: build
 # One-sided operations beside their emulation over messages, against the table in docs/pictures.
 test-onesided: build
 	$(PYTHON) tests/onesided.py
+
+# Receives of MPI programs through handlers on NICs, which change them or let all pass.
+test-handlers: build
+	$(PYTHON) tests/handlers.py
+	$(PYTHON) tests/run_mpi.py $(ONE_MPI) -n 4 --machine $(CURDIR)/tests/mpi/handlers.toml -k '^(p2p|coll|rma)' $(TEST_OPTIONS)
 
 test-replay: build
 	$(PYTHON) tests/replay_live.py

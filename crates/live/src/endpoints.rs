@@ -424,6 +424,10 @@ impl Processes for Ranks {
     fn has_bytes(&self, payload: u32) -> bool {
         self.memory.has_bytes(payload)
     }
+
+    fn bytes(&self, payload: u32) -> Option<Vec<u8>> {
+        self.memory.bytes(payload)
+    }
     fn deliver(&mut self, now: SimTime, payload: u32, rank: u32, place: Place, length: u64) -> Result<(), Fault> {
         self.memory.deliver(now, payload, rank, place, length)
     }

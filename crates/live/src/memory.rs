@@ -431,6 +431,11 @@ impl narrows_sim::Processes for Memory {
         self.payloads[payload].known
     }
 
+    fn bytes(&self, payload: u32) -> Option<Vec<u8>> {
+        let Payload { buffer, length, known } = &self.payloads[payload];
+        known.then(|| buffer[..*length].to_vec())
+    }
+
     fn deliver(&mut self, now: SimTime, payload: u32, rank: u32, place: Place, length: u64) -> Result<(), Fault> {
         if !self.slot(payload).known {
             return Err(Fault);

@@ -2,6 +2,7 @@
 
 use narrows_check::Checked;
 use narrows_message::{Passed, Sent};
+use narrows_nic::HandlerReport;
 use narrows_sim::{BackgroundClass, RailTotals, Totals};
 use narrows_units::SimTime;
 
@@ -59,6 +60,8 @@ pub struct Report {
     pub ranks: Vec<RankTimes>,
     /// What the models counted.
     pub totals: Totals,
+    /// What handlers on the NICs did, where there are some.
+    pub handlers: Option<HandlerReport>,
     /// By rail, what the NICs did.
     pub rails: Vec<RailTotals>,
     /// What the message layer sent which way.

@@ -204,7 +204,10 @@ impl Machine {
     pub fn nic_config(&self) -> AnyConfig {
         let library = self.nic.config.clone();
         match self.nic.kind {
-            NicKind::BxiV2 | NicKind::BxiV3 | NicKind::IbHca => AnyConfig::Portals(library),
+            NicKind::BxiV2 | NicKind::BxiV3 | NicKind::IbHca => match self.handlers() {
+                None => AnyConfig::Portals(library),
+                Some(handlers) => AnyConfig::Handlers(library, handlers),
+            },
             NicKind::Mailbox => {
                 let mailbox = MailboxConfig { rate: library.data_bandwidth, header_size: library.command_size };
                 AnyConfig::Mailbox(library, mailbox)

@@ -52,6 +52,7 @@ mod presets;
 pub mod reference;
 mod resolve;
 mod source;
+mod spin;
 mod wiring;
 mod write;
 
@@ -69,6 +70,7 @@ pub use narrows_units::{NodeId, ProcessorId};
 pub use node::{Auxiliary, Bus, Group, HOST, Node, Processor, ProcessorPower, Software, Speed};
 pub use placement::{Placement, PlacementError, fill, placement};
 pub use presets::{PRESETS, Preset, preset};
+pub use spin::Spin;
 pub use wiring::{Topology, TopologyKind};
 
 use std::fmt;

@@ -3,6 +3,7 @@
 use crate::assemble::VIRTUAL_NETWORKS;
 use crate::ip::Ip;
 use crate::node::{Auxiliary, Bus, Group, HOST, Node, Processor};
+use crate::spin::Spin;
 use crate::wiring::Topology;
 use narrows_fabric::{Control, Controls, FlowConfig, Fraction, LogGpConfig, PauseConfig};
 pub use narrows_fabric::{Forwarding, NetworkKind, Queueing};
@@ -270,6 +271,8 @@ pub struct Nic {
     pub apenetx: ApenetxConfig,
     /// ... that only caRVnet has.
     pub carvnet: CarvnetConfig,
+    /// Handlers on those that match.
+    pub spin: Spin,
 }
 
 impl Keys for Nic {
@@ -281,6 +284,7 @@ impl Keys for Nic {
             tcp: Keys::blank(),
             apenetx: Keys::blank(),
             carvnet: Keys::blank(),
+            spin: Keys::blank(),
         }
     }
     fn list<'a>(&'a mut self, section: &str, list: &mut Vec<Key<'a>>) {
@@ -294,6 +298,7 @@ impl Keys for Nic {
         self.tcp.list("nic.tcp", list);
         self.apenetx.list("nic.apenetx", list);
         self.carvnet.list("nic.carvnet", list);
+        self.spin.list("nic.spin", list);
     }
 }
 

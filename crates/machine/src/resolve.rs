@@ -8,6 +8,7 @@ use crate::model::{Arbitration, Fabric, Machine};
 use crate::node::{HOST, NODES_MAX};
 use crate::presets::{PRESETS, preset};
 use crate::source::{Layer, Layers, Leaf};
+use crate::spin::read_rules;
 use crate::wiring::TopologyKind;
 use check::{Scope, check, check_network, check_processors, join};
 use narrows_keys::{Diagnostic, Key, Only, Value, nearest};
@@ -74,8 +75,10 @@ fn build(layers: &Layers, errors: &mut Vec<Diagnostic>) -> Option<Machine> {
         return None;
     }
     read_graph(&mut machine, layers, "", errors)?;
+    read_rules(&mut machine, layers, "", errors)?;
     for Fabric { name, machine } in &mut machine.fabrics {
         read_graph(machine, layers, &format!("fabric.{name}."), errors)?;
+        read_rules(machine, layers, &format!("fabric.{name}."), errors)?;
     }
     check(&machine, layers, errors);
     if machine.fabrics.is_empty() {

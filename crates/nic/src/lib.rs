@@ -144,6 +144,7 @@ mod wire;
 
 pub use narrows_matching::{CommandError, MAX_LENGTH, MAX_PT_INDEX, Status};
 pub use narrows_portals::Process;
+pub use narrows_spin::{HandlerReport, HandlersConfig, Rule, SpinConfig, SpinPort, SpinTotals};
 
 pub use accelerator::{Block, Vector};
 pub use config::{NicConfig, PcieDetail, Transmit};

@@ -18,6 +18,7 @@ use crate::wire::{Step, Wire, Wired};
 use narrows_matching::CommandError;
 use narrows_matching::Status;
 use narrows_portals::Process;
+use narrows_spin::HandlerReport;
 
 /// The NICs at all ports of a machine, or at some: commands of processes and notices of the network in, actions out.
 ///
@@ -181,6 +182,14 @@ impl<N: Kinds> Nics<N> {
         let mut sum = Statistics::default();
         self.all().for_each(|nic| sum += nic.statistics());
         sum
+    }
+
+    /// What handlers have done, where NICs have some.
+    pub fn handlers(&self) -> Option<HandlerReport> {
+        self.all().filter_map(Portals::handler_report).reduce(|mut sum, more| {
+            sum.add(&more);
+            sum
+        })
     }
 
     /// Commands that were refused after [`Nics::command`] had accepted them, since the last call.

@@ -92,6 +92,11 @@ pub trait Memory {
         let _ = payload;
         false
     }
+    /// All bytes of a payload, if there are some.
+    fn bytes(&self, payload: PayloadId) -> Option<Vec<u8>> {
+        let _ = payload;
+        None
+    }
     /// Write the first `length` payload bytes to `place` of `process` now.
     ///
     /// # Errors
@@ -168,6 +173,9 @@ impl<B: Between> Memory for B {
     }
     fn has_bytes(&self, payload: PayloadId) -> bool {
         self.outer().has_bytes(payload)
+    }
+    fn bytes(&self, payload: PayloadId) -> Option<Vec<u8>> {
+        self.outer().bytes(payload)
     }
     fn deliver(&mut self, payload: PayloadId, process: Process, place: Place, length: u64) -> Result<(), Fault> {
         self.outer_mut().deliver(payload, process, place, length)

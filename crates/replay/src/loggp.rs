@@ -580,6 +580,7 @@ impl Simulation<'_> {
             events: self.events,
             windows: 0,
             totals: None,
+            handlers: None,
             rails: Vec::new(),
             background: Vec::new(),
             sent: Default::default(),

@@ -3,6 +3,7 @@
 use crate::Times;
 use crate::watch::Seen;
 use narrows_message::{Passed, Sent};
+use narrows_nic::HandlerReport;
 use narrows_sim::{BackgroundClass, RailTotals};
 use narrows_units::SimTime;
 
@@ -46,6 +47,8 @@ pub struct Outcome {
     pub windows: u64,
     /// What the NICs and the network of the machine did; not of the LogGP replay, which has none.
     pub totals: Option<narrows_sim::Totals>,
+    /// What handlers on the NICs did, where there are some.
+    pub handlers: Option<HandlerReport>,
     /// By rail, what the NICs did; empty under LogGP.
     pub rails: Vec<RailTotals>,
     /// What background traffic has sent, by class.

@@ -108,6 +108,11 @@ pub trait Processes: Send {
         let _ = payload;
         false
     }
+    /// All bytes of the payload, if there are some.
+    fn bytes(&self, payload: u32) -> Option<Vec<u8>> {
+        let _ = payload;
+        None
+    }
     /// Writes the first `length` payload bytes to `rank`.
     ///
     /// # Errors

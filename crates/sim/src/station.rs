@@ -431,6 +431,10 @@ impl<P: Processes, N: Kinds> nic::Memory for Effects<'_, '_, P, N> {
         self.processes.has_bytes(payload.0)
     }
 
+    fn bytes(&self, payload: PayloadId) -> Option<Vec<u8>> {
+        self.processes.bytes(payload.0)
+    }
+
     fn deliver(&mut self, payload: PayloadId, process: Process, place: Place, length: u64) -> Result<(), Fault> {
         let now = self.fabric.now();
         self.processes.deliver(now, payload.0, process.0, place, length)

@@ -9,7 +9,9 @@ use crate::{Processes, Requests};
 use narrows_engine::Digest;
 use narrows_fabric::parallel::{self, Fabric, Plane, ProcessError};
 use narrows_fabric::{ConfigError, FlowControl, NetworkConfig, NetworkKind, Observer, Undelivered};
-use narrows_nic::{AnyConfig, AnyNic, Below, CommandError, Denied, Directory, Engine, Kinds, Nics, Process, Processors, Statistics};
+use narrows_nic::{
+    AnyConfig, AnyNic, Below, CommandError, Denied, Directory, Engine, HandlerReport, Kinds, Nics, Process, Processors, Statistics,
+};
 use narrows_portals::{Command, ProcessId};
 use narrows_timeline::Timeline;
 use narrows_topology::{Topology, Vertex};
@@ -843,6 +845,14 @@ impl<P: Processes, N: Kinds> World<P, N> {
         let mut sum = Statistics::default();
         self.fabric.agents().for_each(|station| sum += station.nics.statistics());
         sum
+    }
+
+    /// What handlers on the NICs have done, where there are some.
+    pub fn handlers(&mut self) -> Option<HandlerReport> {
+        self.fabric.agents().filter_map(|station| station.nics.handlers()).reduce(|mut sum, more| {
+            sum.add(&more);
+            sum
+        })
     }
 
     /// Gives the memory back, on up to `threads` threads.

@@ -1,10 +1,11 @@
+use crate::machine::SpinError;
 use narrows_keys::{Keys, keys};
 use narrows_units::{Bytes, SimTime};
 
 keys! {
     /// The sizes, limits and rates of a machine. The defaults are PsPIN's at 1 GHz, from its hardware description
     /// (github.com/spcl/pspin) run cycle by cycle.
-    #[derive(Clone, Debug)]
+    #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct SpinConfig {
         /// A cycle.
         pub cycle: SimTime = "1 ns", in SimTime(1)..;
@@ -47,6 +48,11 @@ keys! {
     }
 }
 
+/// Of each kind of memory: our own choice.
+const MEMORY_MAX: Bytes = Bytes(1 << 30);
+/// 1 kHz: our own choice.
+const CYCLE_MAX: SimTime = SimTime(1_000_000_000);
+
 impl SpinConfig {
     /// Names of the presets.
     pub const PRESETS: [&str; 2] = ["pspin-asic", "fpspin"];
@@ -69,6 +75,26 @@ impl SpinConfig {
             }),
             _ => None,
         }
+    }
+
+    /// Memories that a computer has room for, and times that do not overflow.
+    pub(crate) fn check(&self) -> Result<(), SpinError> {
+        let (clusters, rings) = (u64::from(self.clusters), u64::from(self.l1_rings));
+        let memories = [
+            ("packets in L2 (l2_packets)", self.l2_packets.0),
+            ("handler memory in L2 (l2_handlers)", self.l2_handlers.0),
+            ("packets in the L1 of all clusters (l1_ring)", self.l1_ring.0.saturating_mul(rings).saturating_mul(clusters)),
+            ("scratchpads of all clusters", self.scratchpads.0.saturating_mul(clusters)),
+            ("stacks of all HPUs (stack)", self.stack.0.saturating_mul(self.all_hpus().into())),
+        ];
+        let too_much = |what, size: String, most: String| Err(SpinError::TooMuch { what, size, most });
+        if let Some(&(what, size)) = memories.iter().find(|(_, size)| *size > MEMORY_MAX.0) {
+            return too_much(what, Bytes(size).to_string(), MEMORY_MAX.to_string());
+        }
+        if self.cycle > CYCLE_MAX {
+            return too_much("a cycle", self.cycle.to_string(), CYCLE_MAX.to_string());
+        }
+        Ok(())
     }
 
     /// HPUs of all clusters.

@@ -9,6 +9,8 @@
 //! | `config` | [`SpinConfig`]: sizes, limits and rates, with presets |
 //! | `ring` | memory for packets |
 //! | `load` | [`Load`]: packets at a rate, and what became of them |
+//! | `rule` | [`Rule`]: which messages go through which handlers |
+//! | `port` | [`SpinPort`]: a machine at the port of a NIC |
 //!
 //! ```
 //! use narrows_spin::{Action, Cost, Handlers, Load, SpinConfig};
@@ -30,11 +32,15 @@ mod decode;
 mod hpu;
 mod load;
 mod machine;
+mod port;
 mod program;
 mod ring;
+mod rule;
 
 pub use config::SpinConfig;
 pub use hpu::Fault;
 pub use load::{Load, Outcome};
 pub use machine::{Action, Command, CommandKind, Context, Cost, Failure, Handler, Handlers, Machine, Out, Packet, Ran, Refused, SpinError};
+pub use port::{Answer, Arriving, Failed, Finished, HandlerReport, HandlersConfig, Host, Sight, SpinPort, SpinTotals};
 pub use program::{NAMES, Program, ProgramError, TEXT_MAX};
+pub use rule::{Rule, RuleError, TAG_MASK};

@@ -13,7 +13,7 @@ pub const NAMES: [&str; 3] = ["header_handler", "payload_handler", "completion_h
 pub const TEXT_MAX: usize = 32 << 10;
 
 /// Handlers as instructions.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     pub(crate) text: Vec<u8>,
     pub(crate) code: Vec<Instruction>,

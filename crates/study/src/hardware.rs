@@ -1,10 +1,11 @@
 //! A machine as what simulations are made of.
 
+use crate::StudyError;
 use narrows_fabric::NetworkConfig;
-use narrows_machine::{Machine, Plane};
+use narrows_machine::{Machine, NetworkKind, Plane};
 use narrows_nic::{AnyConfig, Processors};
 use narrows_sim::{Hardware, NetworkSetup, PortSetup};
-use narrows_topology::{Topology, TopologyError};
+use narrows_topology::Topology;
 use narrows_units::{NodeId, ProcessorId, Rail, SimTime};
 use std::collections::BTreeSet;
 
@@ -28,8 +29,15 @@ pub(crate) struct Networks<'a> {
 
 impl<'a> Networks<'a> {
     /// `seed`: of whatever they draw.
-    pub(crate) fn of(machine: &'a Machine, seed: u64) -> Result<Networks<'a>, TopologyError> {
+    ///
+    /// # Errors
+    /// A wiring that cannot be, or handlers on a network without packets.
+    pub(crate) fn of(machine: &'a Machine, seed: u64) -> Result<Networks<'a>, StudyError> {
         let planes = machine.planes();
+        if planes.iter().any(|plane| plane.machine.handlers().is_some() && plane.machine.network.kind != NetworkKind::Packet) {
+            let why = "handlers see packets, and this network has none: use --network packet, or leave out nic.spin.rules";
+            return Err(StudyError::Contradiction(String::from(why)));
+        }
         // Planes of one network draw for themselves.
         let configs = planes
             .iter()

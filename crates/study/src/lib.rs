@@ -38,6 +38,7 @@ mod error;
 pub mod explore;
 mod fabric_tables;
 pub mod figure;
+mod handlers;
 mod hardware;
 pub mod ip;
 pub mod live;

@@ -3,7 +3,7 @@
 use crate::{Observer, StudyError};
 use narrows_output::Meter;
 use narrows_results::{Column, Table};
-use narrows_spin::{Action, Cost, Failure, Handlers, Load, Outcome, Program, SpinConfig, SpinError};
+use narrows_spin::{Cost, Failure, Handlers, Load, Outcome, Program, SpinConfig, SpinError};
 use narrows_units::{ByteRate, Bytes};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -70,25 +70,8 @@ pub fn handlers(name: &str) -> Result<Handlers, StudyError> {
 /// # Errors
 /// It is another text.
 pub fn cost(text: &str) -> Result<Handlers, StudyError> {
-    let actions = Action::NAMES.map(|(name, _)| name).join(", ");
-    let wrong = || {
-        let expected = format!("CYCLES,PER_BYTE,PER_WORD,ACTION[,HEADER], as in 20,0,6,fold,28; actions are {actions}");
-        StudyError::expected(format!("cost \"{text}\""), expected)
-    };
-    let fields: Vec<&str> = text.split(',').collect();
-    let [fixed, per_byte, per_word, action, header @ ..] = fields.as_slice() else { return Err(wrong()) };
-    let thousandths = |field: &str| match field.parse::<f64>() {
-        Ok(number) if (0.0..=1e9).contains(&number) => Ok((number * 1000.0).round() as u64),
-        _ => Err(wrong()),
-    };
-    let header = match header {
-        [] => 0,
-        [bytes] => bytes.parse().map_err(|_| wrong())?,
-        _ => return Err(wrong()),
-    };
-    let action = Action::NAMES.iter().find(|(name, _)| name == action).ok_or_else(wrong)?.1;
-    let (fixed, per_byte, per_word) = (thousandths(fixed)? / 1000, thousandths(per_byte)?, thousandths(per_word)?);
-    Ok(Handlers::Cost(Cost { fixed, per_byte, per_word, header, action }))
+    let wrong = || StudyError::expected(format!("cost \"{text}\""), Cost::expected());
+    Cost::parse(text).map(Handlers::Cost).ok_or_else(wrong)
 }
 
 impl SpinSpec {

@@ -1,10 +1,12 @@
 //! The network under the sources: in regions, on several threads, where it has packets; the other two in one piece.
 
 use crate::TrafficError;
+use crate::handlers::{self, RegionHandlers};
 use crate::setup::Setup;
 use crate::source::{Plan, Sources};
 use crate::telemetry::Telemetry;
 use narrows_fabric::parallel::{Agent, Context, Fabric, Plane, regions};
+use narrows_fabric::seam::{Acknowledge, PacketIn, Verdict};
 use narrows_fabric::{Arrival, NetworkKind, Observer, PacketArrival, Statistics, Undelivered};
 use narrows_units::SimTime;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +18,7 @@ pub(crate) struct RegionTraffic {
     pub(crate) telemetry: Option<Telemetry>,
     /// The first flow that a port has given up.
     pub(crate) undelivered: Option<Undelivered>,
+    pub(crate) handlers: Option<RegionHandlers>,
 }
 
 /// A network with sources at its hosts.
@@ -36,16 +39,19 @@ pub(crate) trait Engine {
 
 /// The network of a point with its sources.
 pub(crate) fn assemble(setup: &Setup, plan: &Arc<Plan>) -> Result<Box<dyn Engine + Send>, TrafficError> {
-    Ok(match setup.period {
-        None => Box::new(Regions::<false>::new(setup, plan)?),
-        Some(_) => Box::new(Regions::<true>::new(setup, plan)?),
+    Ok(match (setup.period, &setup.handlers) {
+        (None, None) => Box::new(Regions::<false, false>::new(setup, plan)?),
+        (Some(_), None) => Box::new(Regions::<true, false>::new(setup, plan)?),
+        (None, Some(_)) => Box::new(Regions::<false, true>::new(setup, plan)?),
+        (Some(_), Some(_)) => Box::new(Regions::<true, true>::new(setup, plan)?),
     })
 }
 
-/// An agent. `WATCHES`: queues and links are looked at; otherwise the network's code has no trace of it.
-struct Watch<const WATCHES: bool>(RegionTraffic);
+/// An agent. `WATCHES`: queues and links are looked at; `HANDLES`: hosts have handlers; otherwise the network's code
+/// has no trace of it.
+struct Watch<const WATCHES: bool, const HANDLES: bool>(RegionTraffic);
 
-impl<const WATCHES: bool> Observer for Watch<WATCHES> {
+impl<const WATCHES: bool, const HANDLES: bool> Observer for Watch<WATCHES, HANDLES> {
     #[inline]
     fn sent(&mut self, link: u32, _lane: u32, _wire: u32, _at: SimTime, duration: SimTime) {
         if WATCHES && let Some(telemetry) = &mut self.0.telemetry {
@@ -94,15 +100,32 @@ impl<const WATCHES: bool> Observer for Watch<WATCHES> {
     }
 }
 
-impl<const WATCHES: bool> Agent for Watch<WATCHES> {
-    const EARLY: bool = true;
+impl<const WATCHES: bool, const HANDLES: bool> Agent for Watch<WATCHES, HANDLES> {
+    const EARLY: bool = !HANDLES;
+    const PACKETS: bool = HANDLES;
 
     type Event = ();
     type Letter = ();
     type Ports = narrows_port::HostPorts;
 
-    fn timer(&mut self, _host: u32, tag: u32, (): (), fabric: &mut Context<'_>) {
-        self.0.sources.strike(tag, fabric);
+    fn timer(&mut self, host: u32, tag: u32, (): (), fabric: &mut Context<'_>) {
+        let RegionTraffic { sources, handlers, .. } = &mut self.0;
+        if HANDLES
+            && tag == handlers::TIMER
+            && let Some(handlers) = handlers
+        {
+            return handlers.strike(host, sources, fabric);
+        }
+        sources.strike(tag, fabric);
+    }
+
+    fn sees(&self, _: u32) -> Option<Acknowledge> {
+        HANDLES.then_some(Acknowledge::Done)
+    }
+
+    fn packet_in(&mut self, packet: &PacketIn, fabric: &mut Context<'_>) -> Verdict {
+        let RegionTraffic { sources, handlers, .. } = &mut self.0;
+        handlers.as_mut().map_or(Verdict::Pass, |handlers| handlers.packet(packet, sources, fabric))
     }
 
     fn undelivered(&mut self, undelivered: &Undelivered, _: &mut Context<'_>) {
@@ -113,8 +136,15 @@ impl<const WATCHES: bool> Agent for Watch<WATCHES> {
         self.0.sources.delivered(arrival, through, fabric);
     }
 
-    /// Of a network without packets: the message counts as one.
+    /// Of a network without packets, where the message counts as one; or of hosts with handlers.
     fn tail(&mut self, arrival: &Arrival, fabric: &mut Context<'_>) {
+        if HANDLES {
+            let RegionTraffic { sources, handlers, .. } = &mut self.0;
+            if !handlers.as_mut().is_some_and(|handlers| handlers.holds(arrival)) {
+                sources.delivered(arrival, fabric.now(), fabric);
+            }
+            return;
+        }
         self.0.sources.whole(arrival, fabric.now());
         self.0.sources.delivered(arrival, fabric.now(), fabric);
     }
@@ -137,14 +167,14 @@ impl Observer for Eye {
     }
 }
 
-struct Regions<const WATCHES: bool> {
-    fabric: Fabric<Watch<WATCHES>>,
+struct Regions<const WATCHES: bool, const HANDLES: bool> {
+    fabric: Fabric<Watch<WATCHES, HANDLES>>,
     threads: usize,
     /// What an [`Eye`] has seen. It is in the post while somebody looks at it.
     seen: Option<Arc<Mutex<Telemetry>>>,
 }
 
-impl<const WATCHES: bool> Regions<WATCHES> {
+impl<const WATCHES: bool, const HANDLES: bool> Regions<WATCHES, HANDLES> {
     fn new(setup: &Setup, plan: &Arc<Plan>) -> Result<Self, TrafficError> {
         let packets = setup.network.kind == NetworkKind::Packet;
         let lanes = if packets { u32::from(setup.network.all_virtual_networks()) * u32::from(setup.network.virtual_channels) } else { 1 };
@@ -153,7 +183,8 @@ impl<const WATCHES: bool> Regions<WATCHES> {
         let nothing = || topology.as_ref().map(|topology| Telemetry::new(topology.clone(), lanes));
         let mut watch = |hosts: &Vec<u32>| {
             let sources = Sources::new(plan.clone(), hosts, &mut |at, host, tag| timers.push((at, host, tag)));
-            Watch(RegionTraffic { sources, telemetry: nothing(), undelivered: None })
+            let handlers = setup.handlers.as_ref().map(|handlers| RegionHandlers::new(handlers, setup.network.pcie_rate));
+            Watch(RegionTraffic { sources, telemetry: nothing(), undelivered: None, handlers })
         };
         let plane = Plane {
             config: &setup.network,
@@ -190,7 +221,7 @@ impl<const WATCHES: bool> Regions<WATCHES> {
     }
 }
 
-impl<const WATCHES: bool> Engine for Regions<WATCHES> {
+impl<const WATCHES: bool, const HANDLES: bool> Engine for Regions<WATCHES, HANDLES> {
     fn run_until(&mut self, until: SimTime) -> Result<(), TrafficError> {
         if until > SimTime::ZERO {
             self.fabric.run_until(SimTime(until.as_ps() - 1), self.threads);

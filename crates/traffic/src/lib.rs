@@ -34,6 +34,7 @@ pub mod class;
 mod engine;
 mod error;
 pub mod flows;
+mod handlers;
 pub mod injection;
 mod loads;
 mod meter;

@@ -1,6 +1,7 @@
 use crate::telemetry::{FlowRow, Telemetry};
 use narrows_fabric::{Statistics, Undelivered};
 use narrows_results::Histogram;
+use narrows_spin::HandlerReport;
 use narrows_units::SimTime;
 use std::collections::BTreeMap;
 
@@ -127,6 +128,8 @@ pub struct Point {
     pub statistics: Statistics,
     /// The first flow between two ports that was given up: its messages will never arrive.
     pub undelivered: Option<Undelivered>,
+    /// What handlers on the NICs did, where there are some.
+    pub handlers: Option<HandlerReport>,
     /// Events of the network and of the sources.
     pub events: u64,
     /// Times that the regions of the network met to go on.

@@ -2,8 +2,9 @@ use crate::class::{Class, MAX_CLASSES};
 use crate::pattern::Targets;
 use crate::source::{Generator, Numbers, Plan};
 use crate::{Flow, Injection, Sizes, TrafficError};
-use narrows_fabric::NetworkConfig;
 use narrows_fabric::parallel::Processes;
+use narrows_fabric::{NetworkConfig, NetworkKind};
+use narrows_spin::HandlersConfig;
 use narrows_topology::Topology;
 use narrows_units::{Bytes, SimTime};
 use std::sync::Arc;
@@ -38,6 +39,8 @@ pub struct Setup {
     pub seed: u64,
     /// Those that share a point, if there are others: each runs the same points, in the same order, one at a time.
     pub processes: Option<Processes>,
+    /// What runs on the NICs, if something does; on a network of packets.
+    pub handlers: Option<Arc<HandlersConfig>>,
 }
 
 /// Longest measurement: 100 s.
@@ -46,7 +49,7 @@ const MAX_TIME: SimTime = SimTime(100_000_000_000_000);
 impl Setup {
     /// With 100 us of measurement after a detected warm-up, without telemetry.
     pub fn new(network: NetworkConfig, topology: Topology, work: Work) -> Setup {
-        Setup { network, topology, work, warmup: None, time: None, period: None, threads: 1, seed: 1, processes: None }
+        Setup { network, topology, work, warmup: None, time: None, period: None, threads: 1, seed: 1, processes: None, handlers: None }
     }
 
     /// Time of the measurement of random messages.
@@ -81,6 +84,10 @@ impl Setup {
         }
         if self.warmup.is_some_and(|warmup| warmup > MAX_TIME) {
             return Err(TrafficError::Time { time: self.warmup.unwrap_or_default(), limit: MAX_TIME });
+        }
+        if self.handlers.is_some() && self.network.kind != NetworkKind::Packet {
+            let why = "handlers see packets, and this network has none: use --network packet, or leave out nic.spin.rules";
+            return Err(TrafficError::Contradiction(String::from(why)));
         }
         let (generators, flows) = match &self.work {
             Work::Flows(_) if load.is_some() => {

@@ -8,6 +8,7 @@ use crate::source::Plan;
 use crate::telemetry::Telemetry;
 use crate::{TrafficError, Work};
 use narrows_fabric::{NetworkConfig, Statistics, Undelivered};
+use narrows_spin::HandlerReport;
 use narrows_units::{Bytes, SimTime};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -331,7 +332,7 @@ impl<'a> Simulation<'a> {
         }
         let capacity = self.capacity(senders.len(), window);
         let sum = |part: fn(&ClassMeter) -> u64| meters.iter().map(part).sum::<u64>() as f64 / capacity;
-        let End { statistics, events, undelivered, flow_times, telemetry } = self.end()?;
+        let End { statistics, events, undelivered, flow_times, telemetry, handlers } = self.end()?;
         let mut flows: Vec<FlowTime> = (0..self.plan.flows.len() as u32).map(|flow| FlowTime { flow, fct: None }).collect();
         for (flow, fct) in flow_times {
             flows[flow as usize].fct = Some(SimTime(fct));
@@ -349,6 +350,7 @@ impl<'a> Simulation<'a> {
             classes,
             statistics,
             undelivered: undelivered.into_iter().min_by_key(|flow| (flow.at, flow.from, flow.target)),
+            handlers,
             events,
             windows: self.engine.windows(),
             digest: self.engine.digest()?,
@@ -364,6 +366,9 @@ impl<'a> Simulation<'a> {
         self.engine.posts(&mut |post| {
             end.undelivered.extend(post.undelivered.clone());
             end.flow_times.extend(post.sources.flow_times.iter().map(|(&flow, &time)| (flow, time)));
+            if let Some(handlers) = &post.handlers {
+                end.handlers.get_or_insert_default().add(&handlers.report());
+            }
             match (&mut end.telemetry, post.telemetry.take()) {
                 (Some(all), Some(mut more)) => all.merge(more.take()),
                 (None, Some(first)) => end.telemetry = Some(Box::new(first)),
@@ -372,13 +377,16 @@ impl<'a> Simulation<'a> {
         });
         if let Some(processes) = &self.setup.processes {
             let seen = end.telemetry.as_mut().map(|telemetry| telemetry.take());
-            let all = processes.gather_at_first(&(end.statistics, end.events, (end.undelivered, end.flow_times), seen))?;
+            let all = processes.gather_at_first(&(end.statistics, end.events, (end.undelivered, end.flow_times, end.handlers), seen))?;
             end = End { telemetry: end.telemetry, ..End::default() };
-            for (statistics, events, (undelivered, flow_times), seen) in all {
+            for (statistics, events, (undelivered, flow_times, handlers), seen) in all {
                 end.statistics = end.statistics + statistics;
                 end.events += events;
                 end.undelivered.extend(undelivered);
                 end.flow_times.extend(flow_times);
+                if let Some(handlers) = handlers {
+                    end.handlers.get_or_insert_default().add(&handlers);
+                }
                 end.telemetry.iter_mut().zip(seen).for_each(|(telemetry, seen)| telemetry.merge(seen));
             }
         }
@@ -396,4 +404,5 @@ struct End {
     /// By number.
     flow_times: Vec<(u32, u64)>,
     telemetry: Option<Box<Telemetry>>,
+    handlers: Option<HandlerReport>,
 }

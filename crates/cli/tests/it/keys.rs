@@ -107,6 +107,8 @@ fn words() -> BTreeMap<&'static str, &'static str> {
         ("PING", "ping:1000,4,100us"),
         ("STREAM", "iperf:tcp --warmup 0us --time 300us"),
         ("TUNNEL", "--set ip.tunnel.enabled=true"),
+        ("HANDLED", "--set nic.spin.rules=[\"reduce\"]"),
+        ("CROWDED", "--load 0.3 --size 16KiB --time 100us --set nic.spin.rules=[\"reduce\"] --set nic.spin.hpus=2 --set nic.spin.queues=8"),
         ("LATE", "--set ip.receive=20us --set ip.receive_ring=2 --time 10ms"),
         ("GATEWAY", "--from 1 --set ip.gateway.hosts=1"),
         ("WEIGHED", "name=b\u{a0}pattern=incast:3\u{a0}priority=1\u{a0}load=0.2"),

@@ -55,6 +55,7 @@ impl Run<'_> {
         let decided = |rank| (rank, self.header(rank).decided.load(Relaxed));
         self.report.decided = (0..self.ranks.len() as u32).map(decided).filter(|&(_, what)| what != 0).collect();
         self.report.totals = self.world.recorded();
+        self.report.handlers = self.world.handlers().map(|report| report.since(SimTime(EPOCH_PS)));
         self.report.rails = self.world.recorded_by_rail();
         self.report.background = self.world.background();
         self.report.sent = self.world.processes().sent();

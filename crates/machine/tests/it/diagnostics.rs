@@ -152,7 +152,7 @@ error: the file is empty
   |
 1 |
   | ^ expected base = "bxi-v2" in [machine], or another machine to start from
-  = help: presets: 8-ary-2-tree, acc-testbed, apenetx, apenetx-bxi, apenetx-gen4, bxi-ib-gateway, bxi-v2, bxi-v3, bxi-v3-reliable, carvnet-exanest, carvnet-spine-leaf, carvnet-vcu, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11
+  = help: presets: 8-ary-2-tree, acc-testbed, apenetx, apenetx-bxi, apenetx-gen4, bxi-ib-gateway, bxi-v2, bxi-v2-spin, bxi-v3, bxi-v3-reliable, carvnet-exanest, carvnet-spine-leaf, carvnet-vcu, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, fpspin, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11
 "#,
     );
 }
@@ -352,7 +352,7 @@ error: unknown key `put_ocupancy` in [nic]
   |
 1 | nic.put_ocupancy=1ns
   |     ^^^^^^^^^^^^ did you mean `put_occupancy`?
-  = help: keys of [nic]: kind, command_size, event_size, count_size, ack_size, inline_limit, pio_limit, match_bits_size, buffered_limit, dma_latency, dma_first_packet, transmit, packet_rate, put_occupancy, get_occupancy, response_occupancy, ack_occupancy, match_base, match_per_entry, max_outstanding, max_in_flight_to_node, max_in_flight_to_process, retry_interval, trigger_time, atomic_occupancy, quick_ack, limits, pcie, exanet, tcp, apenetx, carvnet
+  = help: keys of [nic]: kind, command_size, event_size, count_size, ack_size, inline_limit, pio_limit, match_bits_size, buffered_limit, dma_latency, dma_first_packet, transmit, packet_rate, put_occupancy, get_occupancy, response_occupancy, ack_occupancy, match_base, match_per_entry, max_outstanding, max_in_flight_to_node, max_in_flight_to_process, retry_interval, trigger_time, atomic_occupancy, quick_ack, limits, pcie, exanet, tcp, apenetx, carvnet, spin
 "#,
     );
     golden(
@@ -393,7 +393,7 @@ error: 65 nodes do not fit: one switch holds 64
 fn unknown_preset_with_its_nearest() {
     golden(
         &Machine::load("bxi_v2", &Overrides::default()).unwrap_err().to_string(),
-        "no machine \"bxi_v2\": it is neither a preset nor a file; did you mean \"bxi-v2\"?\npresets: 8-ary-2-tree, acc-testbed, apenetx, apenetx-bxi, apenetx-gen4, bxi-ib-gateway, bxi-v2, bxi-v3, bxi-v3-reliable, carvnet-exanest, carvnet-spine-leaf, carvnet-vcu, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11",
+        "no machine \"bxi_v2\": it is neither a preset nor a file; did you mean \"bxi-v2\"?\npresets: 8-ary-2-tree, acc-testbed, apenetx, apenetx-bxi, apenetx-gen4, bxi-ib-gateway, bxi-v2, bxi-v2-spin, bxi-v3, bxi-v3-reliable, carvnet-exanest, carvnet-spine-leaf, carvnet-vcu, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, fpspin, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11",
     );
     golden(
         &message("[machine]\nname = \"my\"\nbase = \"bxi2\"\n", &Overrides::default()),
@@ -403,7 +403,7 @@ error: no preset "bxi2"
   |
 3 | base = "bxi2"
   |        ^^^^^^ did you mean "bxi-v2"?
-  = help: presets: 8-ary-2-tree, acc-testbed, apenetx, apenetx-bxi, apenetx-gen4, bxi-ib-gateway, bxi-v2, bxi-v3, bxi-v3-reliable, carvnet-exanest, carvnet-spine-leaf, carvnet-vcu, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11
+  = help: presets: 8-ary-2-tree, acc-testbed, apenetx, apenetx-bxi, apenetx-gen4, bxi-ib-gateway, bxi-v2, bxi-v2-spin, bxi-v3, bxi-v3-reliable, carvnet-exanest, carvnet-spine-leaf, carvnet-vcu, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, fpspin, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11
 "#,
     );
 }
@@ -806,4 +806,38 @@ fn devices_that_are_none() {
     let text = "[machine]\nname = \"my\"\nbase = \"bxi-v2\"\n";
     let error = message(text, &Overrides { nodes: Some(64), set });
     assert!(error.starts_with("error: the machine has no such node\n") && error.contains("expected 0 to 63"), "{error}");
+}
+
+#[test]
+fn rules_of_handlers_say_what_would_be_right() {
+    let file = std::env::temp_dir().join(format!("narrows-no-handler-{}", std::process::id()));
+    std::fs::write(&file, b"\x7fELF, but of something else").unwrap();
+    let path = file.display().to_string();
+    let cases = [
+        (format!("{path} tag=7"), "no ELF file of RV32: expected what riscv64-unknown-elf-gcc -march=rv32imac -mabi=ilp32 -nostdlib links"),
+        (String::from("reduce memory=5MiB"), "a context asks for 5 MiB of handler memory in L2, and 4 MiB are left"),
+        (String::from("reduce scratchpad=2MiB"), "of scratchpad in L1"),
+        (
+            String::from("cost=2000000,0,0,pass"),
+            "the function takes 2000000 cycles for a packet of 2 KiB, and a handler may run for 1000000",
+        ),
+        (String::from("nothing"), "cannot read nothing"),
+        (String::from("tag=7"), "names no handler; expected an ELF file, cost=A,B,C,ACTION, or one of empty"),
+        (String::from("cost=1,2,fold"), "expected CYCLES,PER_BYTE,PER_WORD,ACTION[,HEADER], as in 20,0,6,fold,28"),
+        (
+            String::from("reduce size=9..1"),
+            "size=9..1 in rule \"reduce size=9..1\"; expected bytes of a message, as in 64, 64..2KiB or 4KiB..",
+        ),
+        (String::from("reduce tag=-1"), "expected 0 to 1048575"),
+        (String::from("reduce colour=red"), "expected KEY=VALUE with a key of size, tag, bits, pt, memory, scratchpad, window"),
+    ];
+    for (rule, expected) in cases {
+        let complaint = override_complaint(&format!("nic.spin.rules=[\"{rule}\"]"));
+        assert!(complaint.contains(expected), "{rule}: {complaint}");
+        assert!(complaint.starts_with("error: ") && complaint.contains("--> --set:1:16"), "{complaint}");
+    }
+    std::fs::remove_file(file).unwrap();
+    let text = "[machine]\nname = \"my\"\nbase = \"bxi-v2-spin\"\n[nic.spin]\nrules = [\"reduce\"]\nl2_packets = \"1 TiB\"\n";
+    let complaint = message(text, &Overrides::default());
+    assert!(complaint.contains("packets in L2 (l2_packets) of 1 TiB; expected at most 1 GiB"), "{complaint}");
 }

@@ -21,6 +21,7 @@ use crate::kind::{Directory, Kinds, Nic, PortalsNic, Travels};
 use crate::out::{Between, Departure, Event, Out};
 use crate::portals::{About, Ends, Header, Portals};
 use crate::statistics::Troubles;
+use narrows_spin::HandlersConfig;
 
 pub use apenetx::{Apacket, Apenetx, ApenetxCard, ApenetxConfig, ApenetxNotice, ApenetxSend, Call, Completion, Descriptor};
 pub use carvnet::{Carvnet, CarvnetConfig, CarvnetNotice, CarvnetSend, Rdma};
@@ -50,6 +51,8 @@ macro_rules! kinds {
         pub enum AnyConfig {
             /// It matches.
             Portals(NicConfig),
+            /// The same, with handlers that see packets.
+            Handlers(NicConfig, Arc<HandlersConfig>),
             $($(#[$doc])* $kind(NicConfig, <$kind<Header> as Below>::Config),)*
         }
 
@@ -93,14 +96,15 @@ macro_rules! kinds {
             /// What of it concerns Portals.
             pub fn portals(&self) -> &NicConfig {
                 match self {
-                    AnyConfig::Portals(config) $(| AnyConfig::$kind(config, _))* => config,
+                    AnyConfig::Portals(config) | AnyConfig::Handlers(config, _) $(| AnyConfig::$kind(config, _))* => config,
                 }
             }
 
             /// See [`Nic::SEES`].
             fn sees(&self) -> Option<Acknowledge> {
                 match self {
-                    AnyConfig::Portals(_) => Portals::SEES,
+                    AnyConfig::Portals(_) => None,
+                    AnyConfig::Handlers(..) => Portals::SEES,
                     $(AnyConfig::$kind(..) => <$kind<Header> as Nic>::SEES,)*
                 }
             }
@@ -114,6 +118,10 @@ macro_rules! kinds {
                 match config {
                     AnyConfig::Portals(config) => {
                         Portals::of(config.clone(), Arc::clone(directory), ports).into_iter().map(AnyNic::Portals).collect()
+                    }
+                    AnyConfig::Handlers(config, handlers) => {
+                        let plain = Portals::of(config.clone(), Arc::clone(directory), ports).into_iter();
+                        plain.map(|nic| AnyNic::Portals(nic.with_handlers(handlers))).collect()
                     }
                     $(AnyConfig::$kind(config, below) => {
                         Engine::of(config, below, directory, ports).map(|nic| AnyNic::$kind(Box::new(nic))).collect()

@@ -315,6 +315,9 @@ impl Portals {
     fn start_request(&mut self, now: SimTime, message: u32, out: &mut impl Out<Portals>) {
         if self.outgoing.at(message).source == Source::AtStart {
             self.capture(now, message, out);
+        } else if self.handling.is_some() {
+            // Handlers see the first packet before the last one has been read.
+            self.request_taken(message, out);
         }
         let combine = if self.atomics.is_empty() { None } else { self.atomics.get(&message).map(|part| part.combine) };
         let bridged = if self.bridge.outgoing.is_empty() { None } else { self.bridge.outgoing.get(&message).copied() };

@@ -32,6 +32,8 @@ pub(super) enum Due {
     Retry(u32, u32),
     /// The first triggered operation in the queue is done.
     Fired,
+    /// The machine that runs handlers goes on.
+    Handlers,
 }
 
 /// The two ways of a message over the network.
@@ -61,6 +63,7 @@ impl Due {
             Due::Fired => (6, 0, 0),
             Due::Data => (8, 0, 0),
             Due::Sent(role) => (7, role as u32, 0),
+            Due::Handlers => (9, 0, 0),
         };
         Event((kind << 56) | (u64::from(middle) << 32) | u64::from(low))
     }
@@ -78,6 +81,7 @@ impl Due {
             5 => Due::Retry(low, middle),
             6 => Due::Fired,
             8 => Due::Data,
+            9 => Due::Handlers,
             7 => Due::Sent(role),
             _ => return None,
         })
@@ -94,6 +98,8 @@ pub enum Header {
     Response(Response),
     /// The end-to-end layer of the target has all of a request that has no answer, or none yet.
     Received(Received),
+    /// A handler has sent it: nobody is told.
+    Handled,
 }
 
 /// What travels, for who watches.
@@ -134,6 +140,7 @@ impl Header {
         match self {
             Header::Request(request) => (request.operation.initiator, request.target),
             Header::Response(Response { ends, .. }) | Header::Received(Received { ends, .. }) => *ends,
+            Header::Handled => Ends::default(),
         }
     }
 
@@ -141,7 +148,7 @@ impl Header {
     pub(crate) fn stream(&self) -> Option<(u32, u32, u32, u32)> {
         match self {
             Header::Request(Request { operation, target, .. }) => Some((operation.initiator.pid, target.nid, target.pid, operation.pt)),
-            Header::Response(_) | Header::Received(_) => None,
+            Header::Response(_) | Header::Received(_) | Header::Handled => None,
         }
     }
 
@@ -179,14 +186,14 @@ impl Header {
             Header::Response(Response { handle, payload, .. }) => {
                 About::Answer { name: if payload.is_some() { "reply" } else { "ack" }, serial: handle.serial }
             }
-            Header::Received(_) => About::Received,
+            Header::Received(_) | Header::Handled => About::Received,
         }
     }
 }
 
 impl Travels for Header {
     fn message(&self) -> Option<&Header> {
-        Some(self)
+        if matches!(self, Header::Handled) { None } else { Some(self) }
     }
     /// The NIC knows of it when its header is there.
     fn is_taken_whole(&self) -> bool {

@@ -3,6 +3,7 @@
 //! between them.
 
 mod bridge;
+mod handlers;
 mod initiator;
 mod message;
 mod multicast;
@@ -16,6 +17,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use narrows_engine::{Slab, WordMap, prefetch, prefetch_all};
+use narrows_fabric::seam::{Acknowledge, PacketIn, Verdict};
 use narrows_portals::{
     AckRequest, Atomic, Command, CtId, EqId, FailType, INTERFACES, IOVEC_BYTES, Limits, List, LocalBuffer, MatchEntry, NO_TICKET, Notice,
     Place, ProcessId, Register, RemoteTarget, ReplyCode, md, me,
@@ -123,6 +125,8 @@ pub struct Portals {
     atomics: WordMap<u32, AtomicPart>,
     /// What passes gateways.
     bridge: bridge::Half,
+    /// What runs on it, where something does.
+    handling: Option<Box<handlers::Handling>>,
     refusals: Vec<Refusal>,
     /// Reused: what a command refuses.
     scratch: Vec<u32>,
@@ -227,6 +231,7 @@ impl Portals {
             incoming: Slab::default(),
             atomics: WordMap::default(),
             bridge: bridge::Half::default(),
+            handling: None,
             refusals: Vec::new(),
             scratch: Vec::new(),
             firsts: BinaryHeap::new(),
@@ -579,6 +584,8 @@ impl Nic for Portals {
     type Command = Command;
     type Notice = Notice;
     type Header = Header;
+    /// Where it has handlers.
+    const SEES: Option<Acknowledge> = Some(Acknowledge::Done);
 
     fn lookahead(&self) -> SimTime {
         self.common.config.lookahead()
@@ -622,6 +629,7 @@ impl Nic for Portals {
             Due::Landed(message, Role::Request) => self.landed(now, message, out),
             Due::Landed(message, Role::Response) => self.answered(now, message, out),
             Due::Retry(process, pt) => self.retry(now, process, pt, out),
+            Due::Handlers => self.handlers_due(now, out),
             Due::Fired => {
                 if let Some((process, command)) = self.engine.fired.pop_front() {
                     self.execute(now, process, command, By::Nic, out);
@@ -644,20 +652,26 @@ impl Nic for Portals {
     fn head(&mut self, now: SimTime, header: &Header, out: &mut impl Out<Portals>) -> u32 {
         match header {
             Header::Request(request) => self.head_of_request(now, request, out),
-            Header::Response(_) | Header::Received(_) => 0,
+            Header::Response(_) | Header::Received(_) | Header::Handled => 0,
         }
     }
 
     fn tail(&mut self, now: SimTime, arrival: u32, header: &Header, out: &mut impl Out<Portals>) {
         match header {
+            Header::Request(request) if self.handling.is_some() && self.waits_for_handlers(now, arrival, request, out) => {}
             Header::Request(_) => self.tail_of_request(now, arrival, out),
             Header::Response(response) => self.tail_of_response(now, response, out),
             Header::Received(received) => self.received(now, received, out),
+            Header::Handled => self.packet_of_handler(),
         }
     }
 
     fn take_refusals(&mut self) -> Vec<Refusal> {
         std::mem::take(&mut self.refusals)
+    }
+
+    fn packet_in(&mut self, now: SimTime, packet: &PacketIn, header: &Header, out: &mut impl Out<Self>) -> Verdict {
+        self.packet_for_handlers(now, packet, header, out)
     }
 }
 

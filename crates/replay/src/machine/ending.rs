@@ -3,7 +3,7 @@
 use super::*;
 use narrows_fabric::Undelivered;
 use narrows_message::Passed;
-use narrows_nic::Denied;
+use narrows_nic::{Denied, HandlerReport};
 use narrows_sim::{RailTotals, Totals};
 
 /// Ranks that do not end, of which a failure tells.
@@ -35,6 +35,7 @@ struct Share {
     /// By gateway.
     passed: Vec<(u32, Passed)>,
     totals: Totals,
+    handlers: Option<HandlerReport>,
     rails: Vec<RailTotals>,
 }
 
@@ -173,6 +174,9 @@ impl Replay {
             outcome.sent += share.sent;
             passed.extend(share.passed);
             totals += share.totals;
+            if let Some(handlers) = share.handlers {
+                outcome.handlers.get_or_insert_default().add(&handlers);
+            }
             outcome.rails.resize(outcome.rails.len().max(share.rails.len()), RailTotals::default());
             outcome.rails.iter_mut().zip(share.rails).for_each(|(sum, rail)| *sum += rail);
         }
@@ -199,9 +203,10 @@ impl Replay {
     }
 
     fn share(&mut self, epoch: SimTime) -> Share {
-        let (totals, rails) = (self.world.recorded(), self.world.recorded_by_rail());
+        let (totals, rails, handlers) = (self.world.recorded(), self.world.recorded_by_rail(), self.world.handlers());
+        let handlers = handlers.map(|report| report.since(epoch));
         let tallies = self.shared.applications.iter().map(|_| Tally::default()).collect();
-        let mut share = Share { ranks: Vec::new(), tallies, sent: Sent::default(), passed: Vec::new(), totals, rails };
+        let mut share = Share { ranks: Vec::new(), tallies, sent: Sent::default(), passed: Vec::new(), totals, handlers, rails };
         for ranks in self.world.all() {
             share.passed.extend(ranks.gateways.iter().map(|(&number, gateway)| (number, gateway.passed())));
             for (rank, &number) in ranks.ranks.iter().zip(&ranks.numbers) {

@@ -4,5 +4,6 @@
 mod ahead;
 mod before;
 mod failover;
+mod handlers;
 mod packets;
 mod refusals;

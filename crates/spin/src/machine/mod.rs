@@ -112,7 +112,7 @@ impl Cost {
 }
 
 /// The handlers of a context.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Handlers {
     /// Programs.
     Program(Program),
@@ -130,7 +130,7 @@ impl Handlers {
 }
 
 /// What handlers of some messages share.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Context {
     /// The handlers.
     pub handlers: Handlers,
@@ -154,6 +154,16 @@ pub enum SpinError {
         wanted: Bytes,
         /// What there is.
         left: Bytes,
+    },
+    /// More than anybody builds.
+    #[error("{what} of {size}; expected at most {most}")]
+    TooMuch {
+        /// Of what.
+        what: &'static str,
+        /// How much.
+        size: String,
+        /// What there may be.
+        most: String,
     },
     /// No packet of this length fits.
     #[error("packets of {packet} do not fit into {what} of {size}")]
@@ -376,8 +386,9 @@ impl Machine {
     /// A machine without contexts.
     ///
     /// # Errors
-    /// Packets fit into none of its memories.
+    /// Packets fit into none of its memories, or these are larger than 1 GiB each.
     pub fn new(config: SpinConfig) -> Result<Machine, SpinError> {
+        config.check()?;
         for (what, size) in [("a ring in L1", config.l1_ring), ("L2", config.l2_packets)] {
             if config.packet.0 > size.0 / SLOT * SLOT {
                 return Err(SpinError::Packet { packet: config.packet, what, size });

@@ -3,6 +3,7 @@
 use super::{Alone, Check, Compute, Computing, Counted};
 use crate::background;
 use crate::energy::Energy;
+use crate::handlers;
 use crate::processors;
 use crate::timeline::TimelineOutcome;
 use crate::{Scale, Ways};
@@ -323,6 +324,9 @@ impl RunOutcome {
             summary.insert("may_not_repeat".into(), json!(self.may_not_repeat()));
             summary.insert("crc_errors".into(), json!(report.totals.crc_errors));
             summary.insert("missed_errors".into(), json!(report.totals.missed_errors));
+            if let Some(handlers) = &report.handlers {
+                summary.insert("handlers".into(), handlers::summary(handlers, &self.machine.nic.spin.rules));
+            }
             summary.insert("refused_accesses".into(), json!(report.totals.refused_accesses));
             summary.insert("messages_by".into(), self.ways.summary(&report.sent, &report.rails, &report.passed));
         }
@@ -485,6 +489,8 @@ impl RunOutcome {
         if report.totals.retries > 0 {
             line(format!("{} messages found no room for unexpected messages and were sent again", report.totals.retries));
         }
+        let rules = &self.machine.nic.spin.rules;
+        report.handlers.iter().flat_map(|report| handlers::lines(report, rules)).for_each(&mut line);
         let crossings = self.crossings_per_call().map_or(String::new(), |ratio| format!(", {ratio:.2} per blocking MPI call"));
         line(format!("{} events, {} hand-overs to ranks{crossings}", report.totals.events, report.crossings));
         lines.extend(self.findings());

@@ -4,6 +4,7 @@ mod over_time;
 
 use crate::background;
 use crate::energy::{Energy, Share};
+use crate::handlers;
 use crate::hardware::Networks;
 use crate::processors;
 use crate::timeline::TimelineOutcome;
@@ -401,6 +402,9 @@ impl ReplayOutcome {
             self.running.as_secs_f64(),
             show::count(rate)
         );
+        if let (Some(report), Some(machine)) = (&outcome.handlers, &self.machine) {
+            handlers::lines(report, &machine.nic.spin.rules).iter().for_each(|line| text += &format!("{line}\n"));
+        }
         text.extend(self.energy.iter().map(|energy| energy.line() + "\n"));
         for line in self.timeline.iter().flat_map(TimelineOutcome::lines) {
             text += &format!("{line}\n");
@@ -482,6 +486,9 @@ impl ReplayOutcome {
             summary.insert("missed_errors".into(), json!(totals.missed_errors));
             summary.insert("retransmissions".into(), json!(totals.retransmissions));
             summary.insert("refused_accesses".into(), json!(totals.refused_accesses));
+        }
+        if let (Some(summary), Some(report), Some(machine)) = (summary.as_object_mut(), &outcome.handlers, &self.machine) {
+            summary.insert("handlers".into(), handlers::summary(report, &machine.nic.spin.rules));
         }
         if let Some(summary) = summary.as_object_mut()
             && !outcome.background.is_empty()

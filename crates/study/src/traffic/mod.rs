@@ -126,6 +126,7 @@ impl TrafficSpec {
             period: self.period,
             seed: self.seed,
             processes: self.processes.clone(),
+            handlers: machine.handlers(),
             ..Setup::new(machine.network_config_on(Some(rail), self.seed), topology, work)
         };
         let loads = match &self.loads {

@@ -2,6 +2,7 @@
 
 use super::{TrafficOutcome, pictures};
 use crate::fabric_tables::{self, integers, numbers};
+use crate::handlers;
 use crate::wiring;
 use narrows_fabric::NetworkKind;
 use narrows_output::exit;
@@ -133,6 +134,7 @@ pub fn summary(outcome: &TrafficOutcome) -> Value {
                 "retransmissions": point.statistics.retransmissions,
                 "acknowledgements": point.statistics.acknowledgements,
                 "control_packets": point.statistics.control_packets,
+                "handlers": point.handlers.as_ref().map(|report| handlers::summary(report, &outcome.machine.nic.spin.rules)),
                 "events": point.events,
                 "windows": point.windows,
                 "digest": format!("{:016x}", point.digest),
@@ -254,6 +256,9 @@ pub fn text(outcome: &TrafficOutcome) -> String {
             let state = if class.saturated { "  saturated" } else { "" };
             let (load, times) = (load(class.load), times_text(class));
             let _ = writeln!(text, "  {load:>5}    {:6.4}{times}  {}{state}", class.accepted, class.name);
+        }
+        for line in point.handlers.iter().flat_map(|report| handlers::lines(report, &outcome.machine.nic.spin.rules)) {
+            let _ = writeln!(text, "  {line}");
         }
     }
     let hops: u64 = points.iter().map(|point| point.statistics.packet_hops).sum();

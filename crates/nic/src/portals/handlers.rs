@@ -1,0 +1,226 @@
+//! Handlers above the NIC (sPIN): packets of puts that a rule names go through a [`SpinPort`] before their message is
+//! complete. Matching, lists and events are those of the NIC without handlers: the header is matched when it comes, and
+//! the end of the message is told when its handlers are through with it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use narrows_fabric::seam::{PacketIn, Verdict};
+use narrows_spin::{Answer, Arriving, Failed, Finished, HandlerReport, HandlersConfig, Host, Sight, SpinPort};
+use narrows_units::{ByteRate, Bytes, SimTime};
+
+use super::message::{Due, Header, Request};
+use super::{COMPUTE_RESPONSE, Portals};
+use crate::config::NicConfig;
+use crate::out::{Departure, Out};
+use crate::pipeline::Server;
+use narrows_matching::Kind;
+
+/// A message that handlers see.
+#[derive(Debug, Default)]
+struct Handled {
+    /// All of it has come: its half.
+    half: Option<u32>,
+    /// They are through with it.
+    finished: Option<Finished>,
+}
+
+/// Of one port.
+#[derive(Debug)]
+pub(super) struct Handling {
+    config: Arc<HandlersConfig>,
+    /// Made for the first message.
+    machine: Option<SpinPort>,
+    /// By name.
+    handled: BTreeMap<u64, Handled>,
+    around: Around,
+    /// Of the event that lets the machine go on.
+    due: SimTime,
+    came_back: u64,
+}
+
+/// What the machine of a port has around it.
+#[derive(Debug)]
+struct Around {
+    /// The bus, each way.
+    rate: ByteRate,
+    up: Server,
+    down: Server,
+    /// Of a read of the host's memory, beside the bus.
+    read: SimTime,
+    /// Sends: to whom, and how much.
+    sends: Vec<(u64, u64)>,
+}
+
+impl Host for Around {
+    fn write(&mut self, at: SimTime, bytes: u64) -> SimTime {
+        self.up.end(at, self.rate.time_for(Bytes(bytes)))
+    }
+    fn read(&mut self, at: SimTime, bytes: u64) -> SimTime {
+        self.down.end(at + self.read, self.rate.time_for(Bytes(bytes)))
+    }
+    fn send(&mut self, _: SimTime, name: u64, bytes: u64) {
+        self.sends.push((name, bytes));
+    }
+}
+
+/// Names a put that is under way: the node that sends it, and its number there.
+fn name(request: &Request) -> u64 {
+    let node = request.operation.initiator.node().map_or(u32::MAX, |node| node.0);
+    u64::from(node) << 32 | u64::from(request.handle.serial)
+}
+
+impl Handling {
+    fn new(config: Arc<HandlersConfig>, nic: &NicConfig) -> Handling {
+        let (up, down) = (Server::default(), Server::default());
+        let around = Around { rate: nic.data_bandwidth, up, down, read: nic.pcie_latency + nic.dma_latency, sends: Vec::new() };
+        Handling { config, machine: None, handled: BTreeMap::new(), around, due: SimTime::MAX, came_back: 0 }
+    }
+
+    /// What handlers are told of a put with its first packet, if they see it.
+    fn wanted(config: &HandlersConfig, request: &Request, bytes: impl FnOnce() -> Option<Vec<u8>>) -> Option<(u32, u64, Option<Vec<u8>>)> {
+        let operation = &request.operation;
+        let rule = config.rule(operation.pt, operation.match_bits, operation.rlength)?;
+        Some((rule, operation.rlength, bytes()))
+    }
+
+    fn packet(&mut self, now: SimTime, packet: &PacketIn, request: &Request, bytes: impl FnOnce() -> Option<Vec<u8>>) -> Verdict {
+        if request.operation.kind != Kind::Put || request.bridged().is_some() {
+            return Verdict::Pass;
+        }
+        let name = name(request);
+        let Handling { config, machine, .. } = self;
+        let made = || SpinPort::new(&config.machine, &config.rules).expect("contexts fit, as checked with the machine");
+        let machine = machine.get_or_insert_with(made);
+        match machine.sees(now, name, packet.payload.0, || Handling::wanted(config, request, bytes)) {
+            Sight::Handlers => _ = self.handled.entry(name).or_default(),
+            Sight::Host => return Verdict::Pass,
+            Sight::Later(at) => return Verdict::DelayUntil(at),
+        }
+        let PacketIn { arrival, number, offset, payload, tail, .. } = *packet;
+        let within = arrival.source == arrival.target;
+        let arriving = Arriving { name, number, offset: offset.0, bytes: payload.0, tail, within };
+        match machine.packet(now, &arriving, &mut self.around) {
+            // Its payload does not go to memory with it.
+            Answer::Taken => Verdict::Rewrite(Bytes(0)),
+            Answer::Again(at) => Verdict::DelayUntil(at),
+        }
+    }
+}
+
+impl Portals {
+    /// The same NIC with handlers.
+    pub(crate) fn with_handlers(mut self, config: &Arc<HandlersConfig>) -> Portals {
+        self.handling = Some(Box::new(Handling::new(Arc::clone(config), &self.common.config)));
+        self
+    }
+
+    /// What its handlers have done.
+    pub(crate) fn handler_report(&self) -> Option<HandlerReport> {
+        let handling = self.handling.as_ref()?;
+        let machine = handling.machine.as_ref();
+        Some(HandlerReport {
+            totals: machine.map(SpinPort::totals).unwrap_or_default(),
+            messages: machine.map_or_else(|| vec![0; handling.config.rules.len()], |machine| machine.messages().to_vec()),
+            failure: machine.and_then(SpinPort::failure).map(|failed| (failed.at, self.failure_of(handling, failed))),
+            came_back: handling.came_back,
+        })
+    }
+
+    /// Which handler went wrong, where and why.
+    fn failure_of(&self, handling: &Handling, failed: Failed) -> String {
+        let (node, _) = self.common.directory.of_port(self.port);
+        handling.config.failure(&failed, node.0)
+    }
+
+    /// A packet has come that handlers may want.
+    pub(super) fn packet_for_handlers(&mut self, now: SimTime, packet: &PacketIn, header: &Header, out: &mut impl Out<Portals>) -> Verdict {
+        let (Header::Request(request), Some(handling)) = (header, &mut self.handling) else { return Verdict::Pass };
+        let payload = request.payload;
+        let verdict = handling.packet(now, packet, request, || out.bytes(payload?));
+        self.handlers_go_on(now, out);
+        verdict
+    }
+
+    /// The machine has its turn.
+    pub(super) fn handlers_due(&mut self, now: SimTime, out: &mut impl Out<Portals>) {
+        let Some(handling) = &mut self.handling else { return };
+        if handling.due <= now {
+            handling.due = SimTime::MAX;
+        }
+        let Handling { machine, around, .. } = &mut **handling;
+        machine.iter_mut().for_each(|machine| machine.advance(now, around));
+        self.handlers_go_on(now, out);
+    }
+
+    /// Carries out what handlers have asked for, ends messages, and asks for the machine's next turn.
+    fn handlers_go_on(&mut self, now: SimTime, out: &mut impl Out<Portals>) {
+        let Some(handling) = &mut self.handling else { return };
+        let Handling { machine: Some(machine), around, handled, due, .. } = &mut **handling else { return };
+        let mut ended = Vec::new();
+        while let Some(finished) = machine.take_finished(now) {
+            if let Some(of) = handled.get_mut(&finished.name) {
+                let name = finished.name;
+                of.finished = Some(finished);
+                if of.half.is_some() {
+                    ended.extend(handled.remove(&name));
+                }
+            }
+        }
+        let next = machine.next_time().map_or(SimTime::MAX, |at| at.max(now));
+        if next < *due {
+            *due = next;
+            out.schedule(next, self.port, Due::Handlers.encode());
+        }
+        for (name, bytes) in std::mem::take(&mut around.sends) {
+            self.send_of_handler(name, bytes, out);
+        }
+        for handled in ended {
+            self.handlers_are_through(now, handled, out);
+        }
+    }
+
+    /// A handler sends a packet to the node that has sent its message.
+    fn send_of_handler(&mut self, name: u64, bytes: u64, out: &mut impl Out<Portals>) {
+        let node = narrows_units::NodeId((name >> 32) as u32);
+        let Some(to) = self.common.directory.port(node, self.rail) else { return };
+        let departure = Departure {
+            to,
+            virtual_network: COMPUTE_RESPONSE,
+            payload: Bytes(bytes),
+            source_dma: false,
+            target_dma: false,
+            token: u32::MAX,
+            header: Header::Handled,
+        };
+        out.depart(self.port, departure);
+    }
+
+    /// All of a put has come. Whether handlers are not through with it.
+    pub(super) fn waits_for_handlers(&mut self, now: SimTime, half: u32, request: &Request, out: &mut impl Out<Portals>) -> bool {
+        let Some(handling) = &mut self.handling else { return false };
+        let Some(handled) = handling.handled.get_mut(&name(request)) else { return false };
+        handled.half = Some(half);
+        if handled.finished.is_some()
+            && let Some(handled) = handling.handled.remove(&name(request))
+        {
+            self.handlers_are_through(now, handled, out);
+        }
+        true
+    }
+
+    /// The message goes on with what they have left of it.
+    fn handlers_are_through(&mut self, now: SimTime, handled: Handled, out: &mut impl Out<Portals>) {
+        let Some(half) = handled.half else { return };
+        let payload = self.incoming.at(half).request.payload;
+        if let (Some(image), Some(payload)) = (handled.finished.and_then(|finished| finished.image), payload) {
+            out.inline(payload, image.into());
+        }
+        self.tail_of_request(now, half, out);
+    }
+
+    /// A packet of a handler has come.
+    pub(super) fn packet_of_handler(&mut self) {
+        self.handling.iter_mut().for_each(|handling| handling.came_back += 1);
+    }
+}

@@ -1,0 +1,506 @@
+//! A machine at the port of a NIC: packets of messages go in, and what handlers leave of the messages comes out.
+//!
+//! A message has a name of its sender's. Its packets wait in the port's buffer until the machine has room, in the order
+//! in which they came; then they are in L2, and the buffer is free. A message is finished when all of its packets are
+//! freed and what passed, or was written, has gone over the bus to the host.
+
+use crate::SpinConfig;
+use crate::machine::{Command, CommandKind, Failure, Machine, Out, Packet, Ran, Refused, SpinError};
+use crate::ring::SLOT;
+use crate::rule::Rule;
+use narrows_units::SimTime;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// The host and the network around a machine. Calls come in the order of their times.
+pub trait Host {
+    /// Bytes go to the host's memory over its bus from `at` on: when they are through.
+    fn write(&mut self, at: SimTime, bytes: u64) -> SimTime;
+    /// Bytes are asked of the host's memory at `at`: when they have come.
+    fn read(&mut self, at: SimTime, bytes: u64) -> SimTime;
+    /// A handler of the message of this name sends a packet to who has sent the message.
+    fn send(&mut self, at: SimTime, name: u64, bytes: u64);
+}
+
+/// A packet that has come for a machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Arriving {
+    /// Names its message.
+    pub name: u64,
+    /// Names it at its port.
+    pub number: u32,
+    /// Of its payload in the message.
+    pub offset: u64,
+    /// Bytes of it, at least one.
+    pub bytes: u64,
+    /// When its last byte is there.
+    pub tail: SimTime,
+    /// It came from the same port and has no buffer: it never waits for room.
+    pub within: bool,
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The machine has it: its buffer is free.
+    Taken,
+    /// It is asked for again at this time.
+    Again(SimTime),
+}
+
+/// Where a packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// Handlers see it: [`SpinPort::packet`].
+    Handlers,
+    /// Only the host does.
+    Host,
+    /// No queue is free: it is asked for again at this time.
+    Later(SimTime),
+}
+
+/// A message that handlers are through with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// Its name.
+    pub name: u64,
+    /// What goes to the host, as long as the message: what passed or was written, and zeros elsewhere. None, if it came
+    /// without bytes.
+    pub image: Option<Vec<u8>>,
+}
+
+/// What machines have done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpinTotals {
+    /// Messages whose packets handlers saw.
+    pub messages: u64,
+    /// Messages that found no free queue: they went to the host without handlers.
+    pub bypassed: u64,
+    /// Packets of those that handlers saw.
+    pub packets: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Handlers that ran.
+    pub handlers: u64,
+    /// Cycles for which they had an HPU.
+    pub cycles: u64,
+    /// Packets that went on to the host.
+    pub passed: u64,
+    /// Packets that handlers sent.
+    pub sent: u64,
+    /// Bytes that handlers wrote to the host.
+    pub written: u64,
+    /// Bytes beyond the end of their message, which were not written.
+    pub beyond: u64,
+    /// Packets that waited in the port's buffer, as the machine had no room.
+    pub waited: u64,
+    /// For how long, all together.
+    pub waiting: SimTime,
+    /// Handlers that went wrong.
+    pub failures: u64,
+}
+
+impl std::ops::AddAssign for SpinTotals {
+    fn add_assign(&mut self, other: SpinTotals) {
+        self.messages += other.messages;
+        self.bypassed += other.bypassed;
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.handlers += other.handlers;
+        self.cycles += other.cycles;
+        self.passed += other.passed;
+        self.sent += other.sent;
+        self.written += other.written;
+        self.beyond += other.beyond;
+        self.waited += other.waited;
+        self.waiting += other.waiting;
+        self.failures += other.failures;
+    }
+}
+
+/// A PsPIN machine at every port of a rail, and what runs on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandlersConfig {
+    /// The machine.
+    pub machine: SpinConfig,
+    /// What runs, on which messages. Contexts fit into the machine: [`SpinPort::new`] says whether they do.
+    pub rules: Vec<Rule>,
+}
+
+impl HandlersConfig {
+    /// The first rule that fits a message: its portal table entry, match bits and length.
+    pub fn rule(&self, pt: u32, bits: u64, length: u64) -> Option<u32> {
+        self.rules.iter().position(|rule| rule.fits(pt, bits, length)).map(|rule| rule as u32)
+    }
+
+    /// Which handler went wrong, where and why; names of messages begin with the node that sent them.
+    pub fn failure(&self, failed: &Failed, node: u32) -> String {
+        let Failed { failure: Failure { context, handler, pc, fault, .. }, name, length, .. } = failed;
+        let rule = self.rules.get(*context as usize).map_or("", |rule| rule.name.as_str());
+        let handler = crate::program::NAMES[*handler as usize];
+        format!("{handler} of {rule} on node {node}, with a message of {length} bytes from node {}, at {pc:#010x}: {fault}", name >> 32)
+    }
+}
+
+/// What handlers have done, at one NIC or at all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HandlerReport {
+    /// Of all machines.
+    pub totals: SpinTotals,
+    /// Messages by rule.
+    pub messages: Vec<u64>,
+    /// The first handler that went wrong: when, which one, where and why.
+    pub failure: Option<(SimTime, String)>,
+    /// Packets of handlers that came back to who had sent the message.
+    pub came_back: u64,
+}
+
+impl HandlerReport {
+    /// The same, with times from `epoch` on.
+    pub fn since(mut self, epoch: SimTime) -> HandlerReport {
+        self.failure = self.failure.map(|(at, failure)| (at.saturating_sub(epoch), failure));
+        self
+    }
+
+    /// Both together.
+    pub fn add(&mut self, other: &HandlerReport) {
+        self.totals += other.totals;
+        if self.messages.len() < other.messages.len() {
+            self.messages.resize(other.messages.len(), 0);
+        }
+        self.messages.iter_mut().zip(&other.messages).for_each(|(sum, more)| *sum += more);
+        self.failure = [self.failure.take(), other.failure.clone()].into_iter().flatten().min();
+        self.came_back += other.came_back;
+    }
+}
+
+#[derive(Debug)]
+struct Message {
+    name: u64,
+    context: u32,
+    length: u64,
+    /// Bytes of packets that have been taken, and of those that have been freed.
+    taken: u64,
+    freed: u64,
+    /// When all that has passed is through the bus.
+    end: SimTime,
+    bytes: Option<Vec<u8>>,
+    image: Vec<u8>,
+}
+
+/// See the module's page.
+pub struct SpinPort {
+    machine: Machine,
+    config: SpinConfig,
+    /// By number, which the machine knows them by, and those numbers by name.
+    messages: BTreeMap<u64, Message>,
+    numbers: BTreeMap<u64, u64>,
+    next: u64,
+    /// By queue of the machine: a message has it.
+    busy: Vec<bool>,
+    /// Messages all of whose packets have been taken.
+    whole: u64,
+    /// Messages that found none: bytes of them that have not come.
+    bypassing: BTreeMap<u64, u64>,
+    /// Messages by rule.
+    of_rule: Vec<u64>,
+    /// Parts of packets that were taken, for which the machine had no room yet.
+    inbox: VecDeque<Packet>,
+    /// Packets in the port's buffer, by number, and since when.
+    waiting: VecDeque<(u32, SimTime)>,
+    /// Messages, by the time at which they are finished.
+    finished: BTreeSet<(SimTime, u64)>,
+    totals: SpinTotals,
+    failure: Option<Failed>,
+}
+
+/// A handler that went wrong, and its message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failed {
+    /// When.
+    pub at: SimTime,
+    /// What is known of the handler.
+    pub failure: Failure,
+    /// The name of the message.
+    pub name: u64,
+    /// Its length.
+    pub length: u64,
+}
+
+impl std::fmt::Debug for SpinPort {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SpinPort").field("messages", &self.messages).field("totals", &self.totals).finish_non_exhaustive()
+    }
+}
+
+impl SpinPort {
+    /// A machine with a context for each rule.
+    ///
+    /// # Errors
+    /// It cannot be, or a rule's context does not fit into it.
+    pub fn new(config: &SpinConfig, rules: &[Rule]) -> Result<SpinPort, SpinError> {
+        let mut machine = Machine::new(config.clone())?;
+        for rule in rules {
+            machine.add_context(rule.context.clone())?;
+        }
+        Ok(SpinPort {
+            machine,
+            config: config.clone(),
+            messages: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            next: 0,
+            busy: vec![false; config.queues as usize],
+            whole: 0,
+            bypassing: BTreeMap::new(),
+            of_rule: vec![0; rules.len()],
+            inbox: VecDeque::new(),
+            waiting: VecDeque::new(),
+            finished: BTreeSet::new(),
+            totals: SpinTotals::default(),
+            failure: None,
+        })
+    }
+
+    /// What it has done.
+    pub fn totals(&self) -> SpinTotals {
+        self.totals
+    }
+
+    /// The first handler that went wrong.
+    pub fn failure(&self) -> Option<Failed> {
+        self.failure
+    }
+
+    /// Messages by rule.
+    pub fn messages(&self) -> &[u64] {
+        &self.of_rule
+    }
+
+    /// A packet of so many bytes of a message has come. `wanted` is asked with the first one: the rule, the message's
+    /// length, and its bytes, if there are some.
+    ///
+    /// A message keeps a queue to its end. One that finds none waits while a message is there as a whole, which needs
+    /// nothing more of the network. Otherwise it goes to the host: those that have queues may wait for packets behind
+    /// it.
+    pub fn sees(&mut self, now: SimTime, name: u64, bytes: u64, wanted: impl FnOnce() -> Option<(u32, u64, Option<Vec<u8>>)>) -> Sight {
+        if self.numbers.contains_key(&name) {
+            return Sight::Handlers;
+        }
+        if let Some(left) = self.bypassing.get_mut(&name) {
+            *left = left.saturating_sub(bytes);
+            if *left == 0 {
+                self.bypassing.remove(&name);
+            }
+            return Sight::Host;
+        }
+        let Some((rule, length, contents)) = wanted() else { return Sight::Host };
+        let queues = self.busy.len() as u64;
+        let Some(number) = (self.next..self.next + queues).find(|number| !self.busy[(number % queues) as usize]) else {
+            if self.whole > 0 {
+                let change = self.next_time().unwrap_or_default();
+                return Sight::Later(change.max(now + self.config.cycle));
+            }
+            self.totals.bypassed += 1;
+            if length > bytes {
+                self.bypassing.insert(name, length - bytes);
+            }
+            return Sight::Host;
+        };
+        self.busy[(number % queues) as usize] = true;
+        self.next = number + 1;
+        self.totals.messages += 1;
+        self.of_rule[rule as usize] += 1;
+        let contents = contents.filter(|contents| contents.len() as u64 == length);
+        let image = if contents.is_some() { vec![0; length as usize] } else { Vec::new() };
+        let message = Message { name, context: rule, length, taken: 0, freed: 0, end: SimTime::ZERO, bytes: contents, image };
+        self.messages.insert(number, message);
+        self.numbers.insert(name, number);
+        Sight::Handlers
+    }
+
+    /// How long the way into L2 takes.
+    fn transfer(&self, bytes: u64) -> SimTime {
+        self.config.cycle * (bytes.min(self.config.packet.0).div_ceil(SLOT).max(1) * u64::from(self.config.beat_in))
+    }
+
+    /// A packet of a message that has begun is offered. It goes into L2 as it comes, so the machine has it when its
+    /// last byte is there, and not before.
+    pub fn packet(&mut self, now: SimTime, packet: &Arriving, host: &mut impl Host) -> Answer {
+        self.advance(now, host);
+        let enters = packet.tail.saturating_sub(self.transfer(packet.bytes));
+        if now < enters {
+            return Answer::Again(enters);
+        }
+        let place = self.waiting.iter().position(|&(number, _)| number == packet.number);
+        let may = packet.within || self.inbox.is_empty() && (place == Some(0) || self.waiting.is_empty());
+        if may && self.take(now, packet) {
+            if let (Some(0), Some((_, since))) = (place, self.waiting.front().copied()) {
+                self.waiting.pop_front();
+                self.totals.waiting += now.saturating_sub(since);
+            }
+            return Answer::Taken;
+        }
+        let place = place.unwrap_or_else(|| {
+            self.totals.waited += 1;
+            self.waiting.push_back((packet.number, now));
+            self.waiting.len() - 1
+        });
+        // Those ahead of it go in first, which takes each as long as its way in.
+        let ahead = now + self.transfer(packet.bytes) * place as u64;
+        let change = self.machine.next_time().unwrap_or_default();
+        Answer::Again(ahead.max(change).max(now + self.config.cycle))
+    }
+
+    /// Takes a packet, in parts that fit: whether there was room.
+    fn take(&mut self, now: SimTime, packet: &Arriving) -> bool {
+        let Some(&number) = self.numbers.get(&packet.name) else { return true };
+        let Some(message) = self.messages.get_mut(&number) else { return true };
+        let (context, before) = (message.context, message.taken);
+        let mut parts = VecDeque::new();
+        let mut done = 0;
+        while done < packet.bytes {
+            let bytes = (packet.bytes - done).min(self.config.packet.0);
+            message.taken += bytes;
+            let last = message.taken == message.length;
+            self.whole += u64::from(last);
+            parts.push_back(Packet { message: number, context, offset: packet.offset + done, bytes: bytes as u32, last, tag: 0 });
+            done += bytes;
+        }
+        if self.inbox.is_empty() {
+            while let Some(part) = parts.front() {
+                if !offer(&mut self.machine, &self.messages, now, part) {
+                    break;
+                }
+                parts.pop_front();
+            }
+            let none = parts.front().is_some_and(|part| part.offset == packet.offset);
+            if none && !packet.within {
+                if let Some(message) = self.messages.get_mut(&number) {
+                    self.whole -= u64::from(message.taken == message.length);
+                    message.taken = before;
+                }
+                return false;
+            }
+        }
+        self.inbox.append(&mut parts);
+        self.totals.packets += 1;
+        self.totals.bytes += packet.bytes;
+        true
+    }
+
+    /// Lets all happen up to `now`.
+    pub fn advance(&mut self, now: SimTime, host: &mut impl Host) {
+        let SpinPort { machine, messages, finished, totals, failure, inbox, .. } = self;
+        let mut beside = Beside { cycle: self.config.cycle, messages, finished, totals, failure, host };
+        machine.advance(now, &mut beside);
+        while let Some(part) = inbox.front() {
+            if !offer(machine, messages, now, part) {
+                break;
+            }
+            inbox.pop_front();
+        }
+    }
+
+    /// When it wants [`SpinPort::advance`] next.
+    pub fn next_time(&self) -> Option<SimTime> {
+        let finished = self.finished.first().map(|&(at, _)| at);
+        self.machine.next_time().into_iter().chain(finished).min()
+    }
+
+    /// A message that is finished by now.
+    pub fn take_finished(&mut self, now: SimTime) -> Option<Finished> {
+        let &(at, number) = self.finished.first().filter(|(at, _)| *at <= now)?;
+        self.finished.remove(&(at, number));
+        let Message { name, bytes, image, .. } = self.messages.remove(&number)?;
+        self.numbers.remove(&name);
+        self.whole -= 1;
+        let queues = self.busy.len() as u64;
+        self.busy[(number % queues) as usize] = false;
+        Some(Finished { name, image: bytes.map(|_| image) })
+    }
+}
+
+/// Offers a part of a packet to the machine: whether it has taken it.
+fn offer(machine: &mut Machine, messages: &BTreeMap<u64, Message>, now: SimTime, part: &Packet) -> bool {
+    let bytes = messages.get(&part.message).and_then(|message| message.bytes.as_deref());
+    let own = bytes.and_then(|bytes| bytes.get(part.offset as usize..)?.get(..part.bytes as usize));
+    let answer = machine.offer(now, *part, own);
+    debug_assert!(!matches!(answer, Err(Refused::Never(_))), "parts fit");
+    answer.is_ok()
+}
+
+/// What is around the machine.
+struct Beside<'a, H> {
+    cycle: SimTime,
+    messages: &'a mut BTreeMap<u64, Message>,
+    finished: &'a mut BTreeSet<(SimTime, u64)>,
+    totals: &'a mut SpinTotals,
+    failure: &'a mut Option<Failed>,
+    host: &'a mut H,
+}
+
+impl<H: Host> Out for Beside<'_, H> {
+    fn freed(&mut self, at: SimTime, packet: &Packet, passes: bool) {
+        let Some(message) = self.messages.get_mut(&packet.message) else { return };
+        message.freed += u64::from(packet.bytes);
+        if passes {
+            self.totals.passed += 1;
+            message.end = message.end.max(self.host.write(at, packet.bytes.into()));
+            let place = packet.offset as usize..packet.offset as usize + packet.bytes as usize;
+            if let (Some(bytes), Some(image)) = (&message.bytes, message.image.get_mut(place.clone())) {
+                image.copy_from_slice(&bytes[place]);
+            }
+        }
+        if message.freed == message.length {
+            self.finished.insert((message.end.max(at), packet.message));
+        }
+    }
+
+    fn command(&mut self, at: SimTime, command: &Command, data: &mut [u8]) -> SimTime {
+        let Some(message) = self.messages.get_mut(&command.message) else { return SimTime::ZERO };
+        let bytes = u64::from(command.bytes);
+        // The machine's own path takes 64 bytes in a cycle.
+        let own = self.cycle * bytes.div_ceil(SLOT).max(1);
+        let inside = bytes.min(message.length.saturating_sub(command.remote));
+        let place = command.remote as usize..(command.remote + inside) as usize;
+        match command.kind {
+            CommandKind::Send => {
+                self.totals.sent += 1;
+                self.host.send(at, message.name, bytes);
+                SimTime::ZERO
+            }
+            CommandKind::Write | CommandKind::Direct => {
+                self.totals.written += inside;
+                self.totals.beyond += bytes - inside;
+                if inside > 0
+                    && let Some(image) = message.image.get_mut(place)
+                {
+                    image.copy_from_slice(&data[..inside as usize]);
+                }
+                self.host.write(at, bytes).saturating_sub(at + own)
+            }
+            CommandKind::Read => {
+                data.fill(0);
+                if inside > 0
+                    && let Some(image) = message.image.get(place)
+                {
+                    data[..inside as usize].copy_from_slice(image);
+                }
+                self.host.read(at, bytes).saturating_sub(at + own)
+            }
+            CommandKind::Copy => SimTime::ZERO,
+        }
+    }
+
+    fn failed(&mut self, at: SimTime, failure: &Failure) {
+        self.totals.failures += 1;
+        if let Some(&Message { name, length, .. }) = self.messages.get(&failure.message) {
+            self.failure.get_or_insert(Failed { at, failure: *failure, name, length });
+        }
+    }
+
+    fn ran(&mut self, ran: &Ran) {
+        self.totals.handlers += 1;
+        self.totals.cycles += ran.cycles;
+    }
+}
