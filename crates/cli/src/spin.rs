@@ -35,6 +35,9 @@ pub struct SpinArgs {
     /// How many HPUs, in one cluster or in full ones
     #[arg(long, value_name = "N")]
     hpus: Option<u32>,
+    /// All packets of a message run on one HPU
+    #[arg(long)]
+    pinned: bool,
     /// What arrives, "100 Gbit/s"; all that the way in takes
     #[arg(long, value_name = "RATE")]
     rate: Option<ByteRate>,
@@ -49,7 +52,7 @@ pub fn run(args: SpinArgs) -> Result<u8, Failure> {
         None => (args.handler.clone(), spin::handlers(&args.handler)?),
     };
     let bytes = args.bytes.into_iter().map(Bytes).collect();
-    let spec = SpinSpec { preset: args.preset, hpus: args.hpus, name, handlers, bytes, rate: args.rate };
+    let spec = SpinSpec { preset: args.preset, hpus: args.hpus, pinned: args.pinned, name, handlers, bytes, rate: args.rate };
     let outcome = spec.run(&Watching::start()?)?;
     args.form.print(|| outcome.text(), || outcome.summary(), || outcome.table())?;
     Ok(exit::DONE)

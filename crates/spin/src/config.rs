@@ -45,6 +45,9 @@ keys! {
         pub beat_out: u32 = 1, in 1..=1024;
         /// Cycles that a handler may run.
         pub budget: u32 = 1000000, in 1..=4000000000;
+        // D1.4, section 4, wants to compare the two.
+        /// All handlers of a message run on one HPU, by its number; otherwise on the lowest idle one of a cluster.
+        pub pinned: bool = false;
     }
 }
 

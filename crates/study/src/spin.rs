@@ -17,6 +17,8 @@ pub struct SpinSpec {
     pub preset: String,
     /// HPUs; none: those of the preset. More than those of a cluster must fill clusters.
     pub hpus: Option<u32>,
+    /// All packets of a message on one HPU.
+    pub pinned: bool,
     /// What they are called.
     pub name: String,
     /// The handlers.
@@ -91,6 +93,7 @@ impl SpinSpec {
                 return Err(StudyError::expected(format!("{other} HPUs"), expected));
             }
         }
+        config.pinned = self.pinned;
         let meter = Arc::new(Meter::new(self.bytes.len() as u64));
         let part = observer.part(String::from("packets through handlers"), &meter, Box::new(String::new));
         let mut points = Vec::new();
@@ -137,6 +140,7 @@ impl SpinOutcome {
             "handler": self.spec.name,
             "clusters": self.config.clusters,
             "hpus": self.config.all_hpus(),
+            "pinned": self.config.pinned,
             "cycle_ns": self.config.cycle.as_ns_f64(),
             "rate_gbps": self.spec.rate.map(|rate| rate.as_f64() * 8.0 / 1e9),
             "points": points.collect::<Vec<_>>(),

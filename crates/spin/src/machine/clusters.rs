@@ -99,12 +99,12 @@ impl Unit {
 }
 
 impl Machine {
-    /// The home cluster of a message, or the least occupied one; with room for a packet.
+    /// The home cluster of a message, or the least occupied one unless messages are pinned; with room for a packet.
     pub(super) fn cluster_for(&mut self, message: u64, bytes: u32) -> Option<(u32, u32, (u64, u64))> {
         let most = self.config.buffered + self.config.hpus;
         let home = (message % self.clusters.len() as u64) as u32;
         // Few clusters: asked in the order of their tasks without a list of it.
-        let mut asked = 0u32;
+        let mut asked = if self.config.pinned { !(1 << home) } else { 0u32 };
         let mut next = Some(home);
         while let Some(number) = next {
             let cluster = &mut self.clusters[number as usize];
@@ -152,15 +152,23 @@ impl Machine {
         self.dispatch(number);
     }
 
-    /// Tasks go to the lowest idle HPU in the order in which their packets came, one in a cycle.
+    /// Tasks go to the lowest idle HPU in the order in which their packets came, one in a cycle. Those of pinned
+    /// messages wait for theirs, and let others pass.
     fn dispatch(&mut self, number: u32) {
+        let (pinned, hpus, clusters) = (self.config.pinned, self.config.hpus, self.config.clusters);
         let cluster = &mut self.clusters[number as usize];
-        if cluster.idle == 0 {
-            return;
-        }
-        let Some(task) = cluster.moved.pop_front() else { return };
-        let hpu = cluster.idle.trailing_zeros();
-        cluster.idle &= cluster.idle - 1;
+        let tasks = &self.tasks;
+        let own = |task: &u32| (tasks.at(*task).message / u64::from(clusters) % u64::from(hpus)) as u32;
+        let (place, hpu) = match pinned {
+            false if cluster.idle == 0 => return,
+            false => (0, cluster.idle.trailing_zeros()),
+            true => match cluster.moved.iter().map(own).enumerate().find(|(_, hpu)| cluster.idle >> hpu & 1 == 1) {
+                Some(found) => found,
+                None => return,
+            },
+        };
+        let Some(task) = cluster.moved.remove(place) else { return };
+        cluster.idle &= !(1 << hpu);
         cluster.dispatched = self.now.max(cluster.dispatched) + stage::DISPATCH;
         let (at, index) = (cluster.dispatched, number * self.config.hpus + hpu);
         let unit = &mut self.units[index as usize];

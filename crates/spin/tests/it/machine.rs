@@ -267,3 +267,34 @@ proptest! {
         prop_assert_eq!(seen.freed.len(), 2);
     }
 }
+
+/// A message that is pinned has one HPU of 32, and its packets run in their order; as many messages as there are HPUs
+/// have all of them.
+#[test]
+fn pinned_messages_have_an_hpu_each() {
+    let run = |pinned: bool, messages: u64| {
+        let mut machine = machine(SpinConfig { pinned, ..asic() }, function(1000, Action::Drop));
+        let mut seen = Seen::default();
+        for number in 0..64 * messages {
+            let one = Packet { offset: number / messages * 64, ..packet(number % messages, 64, number / messages == 63) };
+            while machine.offer(seen.last, one, None).is_err() {
+                let next = machine.next_time().expect("it goes on");
+                machine.advance(next, &mut seen);
+                seen.last = seen.last.max(next);
+            }
+        }
+        drain(&mut machine, &mut seen);
+        (seen.last.as_ns_f64(), seen.ran)
+    };
+    // 64 handlers of 1,000 cycles, one after the other; or 20 in the home cluster, three on some of its 8 HPUs.
+    let (alone, ran) = run(true, 1);
+    assert!((alone / (64.0 * 1_002.0) - 1.0).abs() < 0.02, "{alone}");
+    assert!(ran.iter().all(|one| one.hpu == ran[0].hpu));
+    assert!(ran.windows(2).all(|pair| pair[0].began < pair[1].began));
+    let (spread, _) = run(false, 1);
+    assert!((spread / (3.0 * 1_002.0) - 1.0).abs() < 0.03, "{spread}");
+    let (many, ran) = run(true, 32);
+    assert!((many / alone - 1.0).abs() < 0.05, "{many}");
+    assert_eq!(ran.iter().map(|one| one.hpu).collect::<std::collections::BTreeSet<_>>().len(), 32);
+    assert!(ran.iter().all(|one| u64::from(one.hpu) == one.message % 4 * 8 + one.message / 4 % 8));
+}
