@@ -1,11 +1,11 @@
 //! A NIC that takes commands ahead of their time does what it does when each comes at its time, with fewer events.
 
-use narrows_fabric::NetworkConfig;
+use narrows_fabric::{LinkConfig, NetworkConfig};
 use narrows_nic::NicConfig;
 use narrows_portals::{AckRequest, Command, EntryId, EqId, List, LocalBuffer, MatchEntry, Notice, ProcessId, RemoteTarget, me};
 use narrows_sim::{Hardware, Processes, Setup, World};
 use narrows_topology::FatTree;
-use narrows_units::{NodeId, Rail, SimTime};
+use narrows_units::{ByteRate, NodeId, Rail, SimTime};
 use proptest::prelude::*;
 
 const NODES: u32 = 3;
@@ -48,13 +48,59 @@ fn puts() -> impl Strategy<Value = Vec<Put>> {
     prop::collection::vec(put, 1..60)
 }
 
+/// All times are multiples of 8 ns, and few: whatever can happen at one instant does.
+fn puts_on_a_grid() -> impl Strategy<Value = Vec<Put>> {
+    let after = (0..30u64).prop_map(|steps| SimTime::from_ns(8 * steps));
+    let put = (0..NODES, 1..NODES, 0..5u64, after, any::<bool>()).prop_map(|(from, step, length, after, acknowledged)| Put {
+        from,
+        to: (from + step) % NODES,
+        length: 8 * length,
+        after,
+        acknowledged,
+    });
+    prop::collection::vec(put, 1..60)
+}
+
+/// The same for the machine: a byte takes 1 ns everywhere.
+fn on_a_grid() -> (NetworkConfig, NicConfig) {
+    let (rate, time) = (ByteRate(1_000_000_000), SimTime::from_ns(40));
+    let link = LinkConfig { rate, latency: time };
+    let network = NetworkConfig {
+        host_link: link,
+        switch_link: link,
+        pcie_rate: rate,
+        switch_latency: SimTime::from_ns(8),
+        ..NetworkConfig::default()
+    };
+    let step = SimTime::from_ns(8);
+    let nic = NicConfig {
+        pcie_latency: time,
+        pcie_rate: rate,
+        data_bandwidth: rate,
+        dma_latency: time,
+        put_occupancy: step,
+        ack_occupancy: step,
+        match_per_entry: step,
+        ..NicConfig::bxi_v2()
+    };
+    (network, nic)
+}
+
 /// Everything that the ranks are told, and how many events that takes.
 fn run(puts: &[Put], ranks_per_node: u32, in_order: bool) -> (Vec<(SimTime, u32, Notice)>, u64) {
+    run_on((NetworkConfig::default(), NicConfig::bxi_v2()), puts, ranks_per_node, in_order)
+}
+
+fn run_on(
+    (network, nic): (NetworkConfig, NicConfig),
+    puts: &[Put],
+    ranks_per_node: u32,
+    in_order: bool,
+) -> (Vec<(SimTime, u32, Notice)>, u64) {
     let place = |rank: u32| ProcessId::on(NodeId(rank / ranks_per_node), 1 + rank % ranks_per_node);
     let places: Vec<ProcessId> = (0..NODES * ranks_per_node).map(place).collect();
     let topology = FatTree::one_switch(NODES).expect("three nodes fit").build();
-    let network = NetworkConfig::default();
-    let setup = Setup { hardware: Hardware::new(&network, topology, NicConfig::bxi_v2()), places: &places };
+    let setup = Setup { hardware: Hardware::new(&network, topology, nic), places: &places };
     let mut world = World::whole(setup, |_| Ranks { in_order, told: Vec::new() }).expect("the default network");
     for rank in 0..NODES {
         let rank = rank * ranks_per_node;
@@ -91,6 +137,14 @@ proptest! {
         let (each, events) = run(&puts, 1, false);
         let (ahead, fewer) = run(&puts, 1, true);
         prop_assert!(each.len() >= 2 * puts.len(), "SEND and PUT of each");
+        prop_assert_eq!(ahead, each);
+        prop_assert_eq!(fewer + puts.len() as u64, events);
+    }
+
+    #[test]
+    fn nor_do_they_where_events_meet_at_one_instant(puts in puts_on_a_grid()) {
+        let (each, events) = run_on(on_a_grid(), &puts, 1, false);
+        let (ahead, fewer) = run_on(on_a_grid(), &puts, 1, true);
         prop_assert_eq!(ahead, each);
         prop_assert_eq!(fewer + puts.len() as u64, events);
     }
