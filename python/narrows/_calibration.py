@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from narrows._machine import Machine, as_machine, presets
+from narrows._machine import UNITS, Machine, as_machine, presets
 from narrows._native import NarrowsError
 from narrows._progress import Progress, shown
 from narrows._results import Table
@@ -80,7 +80,7 @@ WHOLE_WINDOW_MAX = 256 << 10
 # Bases beside the presets that are tried when another one is to be suggested: TCP over Ethernet, Gbit/s.
 TCP_BASE, TCP_RATES = "example-cluster", (1, 10, 25, 100)
 
-_UNITS = {"ps": 1e-12, "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "B/s": 1.0, "kB/s": 1e3, "MB/s": 1e6, "GB/s": 1e9, "TB/s": 1e12}
+_UNITS = {unit: factor for unit, factor in UNITS.items() if unit.endswith("s")}
 
 
 @dataclass(frozen=True)

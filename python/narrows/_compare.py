@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from narrows._machine import Machine, as_machine
+from narrows._machine import Machine, as_machine, quantity
 from narrows._native import NarrowsError
 from narrows._results import Result, Table, load
 
@@ -119,24 +119,15 @@ def _shown(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-# Units of machine files in terms of the first of their kind.
-_UNITS = (
-    {"ps": 1e-12, "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
-    | {"B": 1.0, "KiB": 1024.0, "MiB": 1024.0**2, "GiB": 1024.0**3}
-    | {"B/s": 1.0, "kB/s": 1e3, "MB/s": 1e6, "GB/s": 1e9, "TB/s": 1e12}
-)
-
-
 def _number(value: Any) -> float | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
         return float(value)
     if isinstance(value, str):
-        number, _, unit = value.partition(" ")
         try:
-            return float(number) * _UNITS[unit]
-        except (KeyError, ValueError):
+            return quantity(value)
+        except ValueError:
             return None
     return None
 

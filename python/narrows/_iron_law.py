@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from narrows._machine import as_machine
+from narrows._machine import as_machine, quantity
 from narrows._native import NarrowsError
 from narrows._studies import Where
 
@@ -155,7 +155,7 @@ def iron_law(
         raise NarrowsError(f"{kernel}: no such kernel; there are {', '.join(KERNELS)}")
     if network is None:
         where = as_machine(machine)
-        network = min(_rate(where["link.host.bandwidth"]), _rate(where["node.pcie.data_bandwidth"]))
+        network = min(quantity(where["link.host.bandwidth"]), quantity(where["node.pcie.data_bandwidth"]))
     numbers = {"size": size, "peak": peak, "memory": memory, "fast_memory": fast_memory, "network": network}
     for name, value in [*numbers.items(), *(("nodes", one) for one in nodes)]:
         if not value > 0 or math.isinf(value):
@@ -169,11 +169,3 @@ def iron_law(
         return Point(count, operations, stored / operations, sent / operations)
 
     return IronLaw(kernel, size, [point(count) for count in sorted(set(nodes))])
-
-
-_UNITS = {"B/s": 1.0, "kB/s": 1e3, "MB/s": 1e6, "GB/s": 1e9, "TB/s": 1e12}
-
-
-def _rate(text: str) -> float:
-    number, unit = str(text).split()
-    return float(number) * _UNITS[unit]

@@ -117,6 +117,22 @@ def words(given: "Machine | str | os.PathLike[str]") -> tuple[str, int | None, S
     return as_machine(given)._words
 
 
+# Units of machine files in terms of the first of their kind.
+UNITS = (
+    {"ps": 1e-12, "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+    | {"B": 1.0, "KiB": 1024.0, "MiB": 1024.0**2, "GiB": 1024.0**3}
+    | {"B/s": 1.0, "kB/s": 1e3, "MB/s": 1e6, "GB/s": 1e9, "TB/s": 1e12}
+)
+
+
+def quantity(text: str) -> float:
+    """A value of a machine, in seconds, bytes or bytes per second. Raises ValueError where it is no quantity."""
+    number, _, unit = text.partition(" ")
+    if unit not in UNITS:
+        raise ValueError(f"{text}: no quantity")
+    return float(number) * UNITS[unit]
+
+
 def presets() -> dict[str, str]:
     """Names and descriptions of the machines that come with Narrows.
 

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `kind` | [`Nic`]: what a kind of NIC is; [`Directory`]: where processes are |
 //! | `out` | [`Out`] and [`Memory`]: what a NIC asks of its surroundings |
-//! | `portals` | [`Portals`], the Portals 4 NIC: commands; in `initiator` and `target` the way of a message through the stages, in `message` its two halves and what travels between them |
+//! | `portals` | [`Portals`], the Portals 4 NIC: commands; in `initiator` and `target` the way of a message through the stages, in `message` its two halves and what travels between them; in `handlers` what runs on packets of puts, where something does |
 //! | `kinds` | [`AnyNic`]: one of the kinds that there are, in a table: [`Mailbox`], which only stores and forwards (what a new kind starts from); [`Tcp`] over Ethernet, the operating system's stack at both ends; [`Exanet`], packetizer and mailbox, RDMA with firmware; [`Carvnet`], RDMA by an engine in hardware; [`Apenetx`], descriptors over PCIe |
 //! | `accelerator` | [`Block`] and [`Vector`]: ExaNeSt's allreduces |
 //! | `engine` | [`Engine`]: Portals over a NIC that does not match ([`Below`]) |

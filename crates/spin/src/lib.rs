@@ -41,6 +41,6 @@ pub use config::SpinConfig;
 pub use hpu::Fault;
 pub use load::{Load, Outcome};
 pub use machine::{Action, Command, CommandKind, Context, Cost, Failure, Handler, Handlers, Machine, Out, Packet, Ran, Refused, SpinError};
-pub use port::{Answer, Arriving, Failed, Finished, HandlerReport, HandlersConfig, Host, Sight, SpinPort, SpinTotals};
+pub use port::{Answer, Arriving, Bus, Failed, Finished, HandlerReport, HandlersConfig, Host, Sight, SpinPort, SpinTotals};
 pub use program::{NAMES, Program, ProgramError, TEXT_MAX};
 pub use rule::{Rule, RuleError, TAG_MASK};

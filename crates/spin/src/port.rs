@@ -8,7 +8,7 @@ use crate::SpinConfig;
 use crate::machine::{Command, CommandKind, Failure, Machine, Out, Packet, Ran, Refused, SpinError};
 use crate::ring::SLOT;
 use crate::rule::Rule;
-use narrows_units::SimTime;
+use narrows_units::{ByteRate, Bytes, SimTime};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -20,6 +20,35 @@ pub trait Host {
     fn read(&mut self, at: SimTime, bytes: u64) -> SimTime;
     /// A handler of the message of this name sends a packet to who has sent the message.
     fn send(&mut self, at: SimTime, name: u64, bytes: u64);
+}
+
+/// The bus of a host, each way on its own, one transfer after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Bus {
+    rate: ByteRate,
+    /// Of a read, from its request to its first byte.
+    read: SimTime,
+    up: SimTime,
+    down: SimTime,
+}
+
+impl Bus {
+    /// An idle one.
+    pub fn new(rate: ByteRate, read: SimTime) -> Bus {
+        Bus { rate, read, up: SimTime::ZERO, down: SimTime::ZERO }
+    }
+
+    /// See [`Host::write`].
+    pub fn write(&mut self, at: SimTime, bytes: u64) -> SimTime {
+        self.up = self.up.max(at) + self.rate.time_for(Bytes(bytes));
+        self.up
+    }
+
+    /// See [`Host::read`].
+    pub fn read(&mut self, at: SimTime, bytes: u64) -> SimTime {
+        self.down = self.down.max(at + self.read) + self.rate.time_for(Bytes(bytes));
+        self.down
+    }
 }
 
 /// A packet that has come for a machine.

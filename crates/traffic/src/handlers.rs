@@ -5,7 +5,7 @@ use crate::source::Sources;
 use narrows_fabric::Arrival;
 use narrows_fabric::parallel::Context;
 use narrows_fabric::seam::{PacketIn, Verdict};
-use narrows_spin::{Answer, Arriving, HandlerReport, HandlersConfig, Host, Sight, SpinPort};
+use narrows_spin::{Answer, Arriving, Bus, HandlerReport, HandlersConfig, Host, Sight, SpinPort};
 use narrows_units::{ByteRate, Bytes, SimTime};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,29 +25,23 @@ pub(crate) struct RegionHandlers {
 #[derive(Debug)]
 struct HostHandlers {
     machine: SpinPort,
-    bus: Bus,
+    around: Around,
     /// Messages that handlers see, by name; all of it has come.
     handled: BTreeMap<u64, Option<Arrival>>,
     /// When it has asked to go on.
     asked: BTreeSet<SimTime>,
 }
 
-/// The host's bus.
+/// What a machine has around it: the host's bus.
 #[derive(Debug)]
-struct Bus {
-    rate: ByteRate,
-    up: SimTime,
-    down: SimTime,
-}
+struct Around(Bus);
 
-impl Host for Bus {
+impl Host for Around {
     fn write(&mut self, at: SimTime, bytes: u64) -> SimTime {
-        self.up = self.up.max(at) + self.rate.time_for(Bytes(bytes));
-        self.up
+        self.0.write(at, bytes)
     }
     fn read(&mut self, at: SimTime, bytes: u64) -> SimTime {
-        self.down = self.down.max(at) + self.rate.time_for(Bytes(bytes));
-        self.down
+        self.0.read(at, bytes)
     }
     fn send(&mut self, _: SimTime, _: u64, _: u64) {}
 }
@@ -59,8 +53,9 @@ fn name(arrival: &Arrival) -> u64 {
 impl HostHandlers {
     fn new(config: &HandlersConfig, rate: ByteRate) -> HostHandlers {
         let machine = SpinPort::new(&config.machine, &config.rules).expect("contexts fit, as checked with the machine");
-        let bus = Bus { rate, up: SimTime::ZERO, down: SimTime::ZERO };
-        HostHandlers { machine, bus, handled: BTreeMap::new(), asked: BTreeSet::new() }
+        // Functions read nothing from hosts.
+        let around = Around(Bus::new(rate, SimTime::ZERO));
+        HostHandlers { machine, around, handled: BTreeMap::new(), asked: BTreeSet::new() }
     }
 
     /// Messages that are finished are done, and the machine is asked again.
@@ -95,7 +90,7 @@ impl RegionHandlers {
         }
         let within = arrival.source == arrival.target;
         let arriving = Arriving { name, number, offset: offset.0, bytes: payload.0, tail, within };
-        let answer = host.machine.packet(fabric.now(), &arriving, &mut host.bus);
+        let answer = host.machine.packet(fabric.now(), &arriving, &mut host.around);
         host.go_on(arrival.target, sources, fabric);
         match answer {
             Answer::Taken => Verdict::Rewrite(Bytes(0)),
@@ -107,7 +102,7 @@ impl RegionHandlers {
     pub(crate) fn strike(&mut self, host: u32, sources: &mut Sources, fabric: &mut Context<'_>) {
         let Some(handlers) = self.hosts.get_mut(&host) else { return };
         handlers.asked.remove(&fabric.now());
-        handlers.machine.advance(fabric.now(), &mut handlers.bus);
+        handlers.machine.advance(fabric.now(), &mut handlers.around);
         handlers.go_on(host, sources, fabric);
     }
 

@@ -6,14 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use narrows_fabric::seam::{PacketIn, Verdict};
-use narrows_spin::{Answer, Arriving, Failed, Finished, HandlerReport, HandlersConfig, Host, Sight, SpinPort};
-use narrows_units::{ByteRate, Bytes, SimTime};
+use narrows_spin::{Answer, Arriving, Bus, Failed, Finished, HandlerReport, HandlersConfig, Host, Sight, SpinPort};
+use narrows_units::{Bytes, SimTime};
 
 use super::message::{Due, Header, Request};
 use super::{COMPUTE_RESPONSE, Portals};
 use crate::config::NicConfig;
 use crate::out::{Departure, Out};
-use crate::pipeline::Server;
 use narrows_matching::Kind;
 
 /// A message that handlers see.
@@ -42,22 +41,17 @@ pub(super) struct Handling {
 /// What the machine of a port has around it.
 #[derive(Debug)]
 struct Around {
-    /// The bus, each way.
-    rate: ByteRate,
-    up: Server,
-    down: Server,
-    /// Of a read of the host's memory, beside the bus.
-    read: SimTime,
+    bus: Bus,
     /// Sends: to whom, and how much.
     sends: Vec<(u64, u64)>,
 }
 
 impl Host for Around {
     fn write(&mut self, at: SimTime, bytes: u64) -> SimTime {
-        self.up.end(at, self.rate.time_for(Bytes(bytes)))
+        self.bus.write(at, bytes)
     }
     fn read(&mut self, at: SimTime, bytes: u64) -> SimTime {
-        self.down.end(at + self.read, self.rate.time_for(Bytes(bytes)))
+        self.bus.read(at, bytes)
     }
     fn send(&mut self, _: SimTime, name: u64, bytes: u64) {
         self.sends.push((name, bytes));
@@ -72,8 +66,7 @@ fn name(request: &Request) -> u64 {
 
 impl Handling {
     fn new(config: Arc<HandlersConfig>, nic: &NicConfig) -> Handling {
-        let (up, down) = (Server::default(), Server::default());
-        let around = Around { rate: nic.data_bandwidth, up, down, read: nic.pcie_latency + nic.dma_latency, sends: Vec::new() };
+        let around = Around { bus: Bus::new(nic.data_bandwidth, nic.pcie_latency + nic.dma_latency), sends: Vec::new() };
         Handling { config, machine: None, handled: BTreeMap::new(), around, due: SimTime::MAX, came_back: 0 }
     }
 

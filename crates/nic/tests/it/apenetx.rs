@@ -18,14 +18,6 @@ fn sim(options: Option<ApenetxConfig>) -> Sim {
     sim
 }
 
-fn seen(sim: &Sim, process: u32, kind: EventKind) -> Vec<SimTime> {
-    let of = |(at, of, notice): &(SimTime, narrows_nic::Process, Notice)| match notice {
-        Notice::Event { event, .. } if of.0 == process && event.kind == kind => Some(*at),
-        _ => None,
-    };
-    sim.world.seen.iter().filter_map(of).collect()
-}
-
 /// All sets of options.
 fn all() -> impl Iterator<Item = ApenetxConfig> {
     let calls = [Call::Ioctl, Call::User];
@@ -42,11 +34,6 @@ fn all() -> impl Iterator<Item = ApenetxConfig> {
             })
         })
     })
-}
-
-/// PCIe: one way, and something of this size.
-fn pcie(size: u64) -> SimTime {
-    config().pcie_latency + config().pcie_rate.time_for(Bytes(size))
 }
 
 /// From the command in the card, or the kernel, to the message that the library there knows of. `read`: the payload
@@ -198,18 +185,7 @@ fn an_end_to_end_acknowledgement_takes_no_kernel() {
 
 #[test]
 fn programs_see_the_same_events_and_memory_as_on_a_nic_that_matches() {
-    let outcome = |options: Option<ApenetxConfig>| {
-        let mut sim = sim(options);
-        for (bits, length) in [(0, 8), (0, 70_000), (0, 0), (9, 300)] {
-            sim.world.memory[0][..length as usize].fill(length as u8);
-            sim.put(0, 1, bits, length, AckRequest::Full);
-            sim.run();
-        }
-        sim.get(0, 1, 0, local(1 << 19), 10_000);
-        sim.run();
-        let events: Vec<String> = [0, 1].map(|process| format!("{:?}", sim.events(process))).into();
-        (events, sim.world.memory)
-    };
+    let outcome = |options: Option<ApenetxConfig>| puts_and_a_get(sim(options));
     let hardware = outcome(None);
     for options in all() {
         assert!(outcome(Some(options)) == hardware, "software and hardware disagree: {options:?}");

@@ -31,21 +31,9 @@ fn touched(nodes: u32, carvnet: CarvnetConfig) -> Sim {
     sim
 }
 
-fn seen(sim: &Sim, process: u32, kind: EventKind) -> Vec<SimTime> {
-    let of = |(at, of, notice): &(SimTime, narrows_nic::Process, Notice)| match notice {
-        Notice::Event { event, .. } if of.0 == process && event.kind == kind => Some(*at),
-        _ => None,
-    };
-    sim.world.seen.iter().filter_map(of).collect()
-}
-
 /// On the wire of the tests.
 fn wire(payload: u64) -> SimTime {
     ByteRate(10_000_000_000).time_for(Bytes(payload))
-}
-
-fn pcie(size: u64) -> SimTime {
-    config().pcie_latency + config().pcie_rate.time_for(Bytes(size))
 }
 
 /// The command, four stores of a cycle, and the engine's first packet.
@@ -204,15 +192,7 @@ fn programs_see_the_same_events_and_memory_as_on_a_nic_that_matches() {
     let outcome = |carvnet: Option<CarvnetConfig>| {
         let mut sim = sim_of(2, carvnet);
         sim.take(1);
-        for (bits, length) in [(0, 8), (0, 70_000), (0, 0), (9, 300)] {
-            sim.world.memory[0][..length as usize].fill(length as u8);
-            sim.put(0, 1, bits, length, AckRequest::Full);
-            sim.run();
-        }
-        sim.get(0, 1, 0, local(1 << 19), 10_000);
-        sim.run();
-        let events: Vec<String> = [0, 1].map(|process| format!("{:?}", sim.events(process))).into();
-        (events, sim.world.memory)
+        puts_and_a_get(sim)
     };
     let hardware = outcome(None);
     assert!(outcome(Some(Keys::defaults())) == hardware, "software and hardware disagree");

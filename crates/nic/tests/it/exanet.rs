@@ -18,21 +18,9 @@ fn sim() -> Sim {
     sim
 }
 
-fn seen(sim: &Sim, process: u32, kind: EventKind) -> Vec<SimTime> {
-    let of = |(at, of, notice): &(SimTime, narrows_nic::Process, Notice)| match notice {
-        Notice::Event { event, .. } if of.0 == process && event.kind == kind => Some(*at),
-        _ => None,
-    };
-    sim.world.seen.iter().filter_map(of).collect()
-}
-
 /// On the wire of the tests.
 fn wire(payload: u64) -> SimTime {
     ByteRate(10_000_000_000).time_for(Bytes(payload))
-}
-
-fn pcie(size: Bytes) -> SimTime {
-    config().pcie_latency + config().pcie_rate.time_for(size)
 }
 
 /// Stores, packetizer (30 ns), network (400 ns, 24 B of header), mailbox (110 ns), matching, event.
@@ -44,9 +32,9 @@ fn a_short_message_goes_through_packetizer_and_mailbox() {
         let begin = sim.clock;
         sim.put(0, 1, 0, payload, AckRequest::None);
         sim.run();
-        let there = pcie(c.command_size) + ns(30) + ns(400) + wire(24 + payload) + ns(110);
-        assert_eq!(seen(&sim, 1, EventKind::Put), [begin + there + c.match_base + c.match_per_entry + pcie(c.event_size)]);
-        let sent = pcie(c.command_size) + pcie(c.event_size);
+        let there = pcie(c.command_size.0) + ns(30) + ns(400) + wire(24 + payload) + ns(110);
+        assert_eq!(seen(&sim, 1, EventKind::Put), [begin + there + c.match_base + c.match_per_entry + pcie(c.event_size.0)]);
+        let sent = pcie(c.command_size.0) + pcie(c.event_size.0);
         assert_eq!(seen(&sim, 0, EventKind::Send), [begin + sent], "its bytes were stored with the command");
     }
 }
@@ -61,10 +49,10 @@ fn a_long_message_is_a_row_of_blocks() {
         let (begin, payload) = (sim.clock, (blocks - 1) * BLOCK + 100);
         sim.put(0, 1, 0, payload, AckRequest::None);
         sim.run();
-        let start = pcie(c.command_size) + pcie(Bytes(64)) + ns(2_500);
+        let start = pcie(c.command_size.0) + pcie(64) + ns(2_500);
         let read = start + (wire(BLOCK) + ns(700)) * (blocks - 1) + wire(100);
-        assert_eq!(seen(&sim, 1, EventKind::Put), [begin + read + ns(400) + pcie(c.event_size)], "{blocks} blocks");
-        assert_eq!(seen(&sim, 0, EventKind::Send), [begin + read + ns(800) + pcie(c.event_size)]);
+        assert_eq!(seen(&sim, 1, EventKind::Put), [begin + read + ns(400) + pcie(c.event_size.0)], "{blocks} blocks");
+        assert_eq!(seen(&sim, 0, EventKind::Send), [begin + read + ns(800) + pcie(c.event_size.0)]);
     }
 }
 
@@ -183,10 +171,10 @@ fn an_allreduce_is_the_sum_of_its_stages() {
     sim.run();
     let engine = ByteRate(1_200_000_000).time_for(Bytes(256));
     let hop = ns(400) + wire(256);
-    let there = pcie(c.command_size) + ns(2_000) + hop + engine * 4 + hop + engine + hop;
+    let there = pcie(c.command_size.0) + ns(2_000) + hop + engine * 4 + hop + engine + hop;
     for process in 0..8 {
         let answers: Vec<SimTime> = sim.world.seen.iter().filter(|(_, of, _)| of.0 == process).map(|(at, ..)| *at).collect();
-        assert_eq!(answers, [there + pcie(c.count_size)], "process {process}");
+        assert_eq!(answers, [there + pcie(c.count_size.0)], "process {process}");
         assert!(matches!(sim.take(process)[..], [Notice::Reply { ticket, code: ReplyCode::Ok, .. }] if ticket == 100 + process));
         let sum: Vec<u8> = (0..64).flat_map(|index| (28_000_i32 - 8 * index).to_le_bytes()).collect();
         assert_eq!(sim.world.memory[process as usize][4096..4352], sum[..]);

@@ -15,12 +15,8 @@ fn sim(software: bool) -> Sim {
     sim
 }
 
-fn seen(sim: &Sim, process: u32, kind: EventKind) -> SimTime {
-    let at = sim.world.seen.iter().find_map(|(at, of, notice)| match notice {
-        Notice::Event { event, .. } if of.0 == process && event.kind == kind => Some(*at),
-        _ => None,
-    });
-    at.expect("the event comes")
+fn first(sim: &Sim, process: u32, kind: EventKind) -> SimTime {
+    *seen(sim, process, kind).first().expect("the event comes")
 }
 
 /// Written into the mailbox, over the network (400 ns and 10 GB/s), read from the other one.
@@ -38,10 +34,10 @@ fn a_put_is_stored_forwarded_and_matched_when_all_of_it_is_there() {
         sim.run();
         let pcie = |size: Bytes| c.pcie_latency + c.pcie_rate.time_for(size);
         let matched = pcie(c.command_size) + way(payload) + c.match_base + c.match_per_entry;
-        assert_eq!(seen(&sim, 1, EventKind::Put) - begin, matched + pcie(c.event_size));
+        assert_eq!(first(&sim, 1, EventKind::Put) - begin, matched + pcie(c.event_size));
         // Copied when the command is there; the acknowledgement is a message without payload.
-        assert_eq!(seen(&sim, 0, EventKind::Send) - begin, pcie(c.command_size) + pcie(c.event_size));
-        assert_eq!(seen(&sim, 0, EventKind::Ack) - begin, matched + way(0) + pcie(c.event_size));
+        assert_eq!(first(&sim, 0, EventKind::Send) - begin, pcie(c.command_size) + pcie(c.event_size));
+        assert_eq!(first(&sim, 0, EventKind::Ack) - begin, matched + way(0) + pcie(c.event_size));
     }
 }
 
@@ -57,7 +53,7 @@ fn a_get_comes_back_through_the_mailboxes() {
     // The target's library reads its memory over PCIe, as it is told to by nobody's command.
     let read = pcie(64);
     let there = pcie(c.command_size.get()) + way(0) + c.match_base + c.match_per_entry + read;
-    assert_eq!(seen(&sim, 0, EventKind::Reply) - begin, there + way(payload) + pcie(c.event_size.get()));
+    assert_eq!(first(&sim, 0, EventKind::Reply) - begin, there + way(payload) + pcie(c.event_size.get()));
     assert_eq!(&sim.world.memory[0][1 << 19..][..8], b"fetched!");
 }
 

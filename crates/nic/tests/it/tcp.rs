@@ -16,12 +16,8 @@ fn sim(software: bool) -> Sim {
     sim
 }
 
-fn seen(sim: &Sim, process: u32, kind: EventKind) -> SimTime {
-    let at = sim.world.seen.iter().find_map(|(at, of, notice)| match notice {
-        Notice::Event { event, .. } if of.0 == process && event.kind == kind => Some(*at),
-        _ => None,
-    });
-    at.expect("the event comes")
+fn first(sim: &Sim, process: u32, kind: EventKind) -> SimTime {
+    *seen(sim, process, kind).first().expect("the event comes")
 }
 
 /// A segment at a core.
@@ -45,10 +41,10 @@ fn segments_pass_both_cores_one_behind_the_other() {
         sim.run();
         let sent = pcie(c.command_size) + MESSAGE + core(4096) * segments;
         let matched = sent + wire(4096) + core(4096) + MESSAGE + c.match_base + c.match_per_entry;
-        assert_eq!(seen(&sim, 1, EventKind::Put) - begin, matched + pcie(c.event_size));
+        assert_eq!(first(&sim, 1, EventKind::Put) - begin, matched + pcie(c.event_size));
         // What was asked for is a message of the library.
         let answer = MESSAGE + core(0) + wire(0) + core(0) + MESSAGE;
-        assert_eq!(seen(&sim, 0, EventKind::Ack) - begin, matched + answer + pcie(c.event_size));
+        assert_eq!(first(&sim, 0, EventKind::Ack) - begin, matched + answer + pcie(c.event_size));
     }
 }
 
@@ -62,23 +58,12 @@ fn a_short_message_takes_the_time_of_its_bytes() {
         sim.run();
         let way = MESSAGE + core(payload) + wire(payload) + core(payload) + MESSAGE;
         let matched = pcie(c.command_size) + way + c.match_base + c.match_per_entry;
-        assert_eq!(seen(&sim, 1, EventKind::Put) - begin, matched + pcie(c.event_size));
+        assert_eq!(first(&sim, 1, EventKind::Put) - begin, matched + pcie(c.event_size));
     }
 }
 
 #[test]
 fn programs_see_the_same_events_and_memory_as_on_a_nic_that_matches() {
-    let outcome = |software| {
-        let mut sim = sim(software);
-        for (bits, length) in [(0, 8), (0, 70_000), (0, 0), (9, 300)] {
-            sim.world.memory[0][..length as usize].fill(length as u8);
-            sim.put(0, 1, bits, length, AckRequest::Full);
-            sim.run();
-        }
-        sim.get(0, 1, 0, local(1 << 19), 10_000);
-        sim.run();
-        let events: Vec<String> = [0, 1].map(|process| format!("{:?}", sim.events(process))).into();
-        (events, sim.world.memory)
-    };
+    let outcome = |software| puts_and_a_get(sim(software));
     assert!(outcome(true) == outcome(false), "software and hardware disagree");
 }

@@ -452,6 +452,33 @@ pub fn ns(ns: u64) -> SimTime {
     SimTime::from_ns(ns)
 }
 
+/// One way over PCIe, with so many bytes.
+pub fn pcie(bytes: u64) -> SimTime {
+    config().pcie_latency + config().pcie_rate.time_for(Bytes(bytes))
+}
+
+/// When a process was told of events of this kind.
+pub fn seen(sim: &Sim, process: u32, kind: EventKind) -> Vec<SimTime> {
+    let of = |(at, of, notice): &(SimTime, Process, Notice)| match notice {
+        Notice::Event { event, .. } if of.0 == process && event.kind == kind => Some(*at),
+        _ => None,
+    };
+    sim.world.seen.iter().filter_map(of).collect()
+}
+
+/// What processes 0 and 1 are told of puts, one of which matches nothing, and a get, and what is in memory then.
+pub fn puts_and_a_get(mut sim: Sim) -> (Vec<String>, Vec<Vec<u8>>) {
+    for (bits, length) in [(0, 8), (0, 70_000), (0, 0), (9, 300)] {
+        sim.world.memory[0][..length as usize].fill(length as u8);
+        sim.put(0, 1, bits, length, AckRequest::Full);
+        sim.run();
+    }
+    sim.get(0, 1, 0, local(1 << 19), 10_000);
+    sim.run();
+    let events = [0, 1].map(|process| format!("{:?}", sim.events(process))).into();
+    (events, sim.world.memory)
+}
+
 pub fn time_for(rate: ByteRate, bytes: u64) -> SimTime {
     rate.time_for(Bytes(bytes))
 }
