@@ -34,8 +34,11 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+import command_line  # noqa: E402
+
 NARROWS = ROOT / "target/release/narrows"
-FOLDERS = (ROOT / "docs", ROOT / "docs/how-to", ROOT / "docs/machines")
+FOLDERS = tuple(ROOT / "docs" / name for name in ("", "how-to", "concepts", "reference", "machines", "lab"))
 PAGES = [
     *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")),
     *(page for folder in FOLDERS for page in sorted(folder.glob("*.md"))),
@@ -291,6 +294,7 @@ def main() -> int:
             report = [line for page in pool.map(Page.check, pages) for line in page.report]
     if not options.pages:
         report += help_examples()
+        report.append(("docs/reference/command-line.md", command_line.is_current(), 0.0))
     wrong = 0
     for name, reason, seconds in report:
         wrong += bool(reason)
