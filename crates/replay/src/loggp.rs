@@ -238,7 +238,7 @@ impl Simulation<'_> {
     }
 
     /// Asks for the memory of events that come soon. With 65,536 ranks nearly every access is to another rank's memory:
-    /// see the numbers in docs/performance.md.
+    /// see the numbers in docs/lab/performance.md.
     #[inline]
     fn look_ahead(&self) {
         if let Some(&Due { op, rank }) = self.queue.peek(24) {

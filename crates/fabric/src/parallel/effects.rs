@@ -116,7 +116,7 @@ pub(super) fn parts(key: u64) -> (EventKind, u32, u32) {
 /// step reads what the one before has brought, so there are events between them.
 const AHEAD: [usize; 3] = [8, 5, 2];
 /// The same where there are no packets: an event is more work, and leads further. Our own choice: with these distances
-/// a message among 16,384 ranks took 13.3 us of CPU instead of 16.6 (docs/performance.md).
+/// a message among 16,384 ranks took 13.3 us of CPU instead of 16.6 (docs/lab/performance.md).
 const FAR_AHEAD: [usize; 4] = [20, 13, 8, 4];
 
 /// A network without packets, of which events are near: what caches may be told.
