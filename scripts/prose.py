@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
-"""Prose has at most 120 characters in a line, code 140: pages, comments and help texts.
+"""Prose has at most 120 characters in a line, code 140: pages, comments and help texts. Sentences of pages are short.
 
-    scripts/prose.py              names every line that is longer; the exit code says whether there is one
-    scripts/prose.py --mend FILE...   breaks the long ones of these files anew
+    scripts/prose.py                  names every line and sentence that is wrong; the exit code says whether there is one
+    scripts/prose.py --mend FILE...   breaks the long lines of these files anew
+    scripts/prose.py --words FILE...  checks only the sentences of these pages
+
+A sentence of a page has at most 30 words (up to a full stop, question mark, colon or semicolon), no double negation, and none of
+the words in WORDS, for each of which there is a plainer one. Pages in OTHERS are notes for developers, or wait to be rewritten.
 
 Prose is a page (*.md) outside of its blocks, tables, headings, links and pictures, and every comment of Rust, C, Python, shell and TOML.
 """
@@ -21,6 +25,36 @@ COMMENT = {suffix: re.compile(rf"^(\s*(?:{signs}))( +)(.*)$") for suffix, signs 
 # A line of a page that is no running text.
 FIXED = re.compile(r"^\s*(\||#|!\[|<|$)")
 ITEM = re.compile(r"^(\s*)([*-]|\d+\.)( +)(.*)$")
+
+WORDS_MAX = 30
+# What readers stumbled over, and what to write.
+WORDS = {
+    r"beside": "next to, compared with, besides, or in addition to",
+    r"in vain": "without success",
+    r"(is|are|be|was|were) told": "is reported, is named",
+    r"(look|looks|looked) in vain": "finds nothing",
+    r"what (it|they) (is|are|was|were) (when|without)": "name the thing",
+    r"(nobody|somebody) (knows|says|publishes)": "is not known, is not published",
+    r"whoever": "any user who",
+    r"said to be": "is reported as",
+    r"as (it|they) comes?": "unchanged",
+    r"once and for all": "at the start",
+    r"so many (as|and no)": "as many",
+    r"of (its|their) own accord": "automatically",
+}
+NEGATIONS = (
+    r"not (without|un(usual|common|like|able|known|related|important))",
+    r"(nothing|none|nobody|no \w+) (that|which|who) (is|are|was|were|does|do|did|has|have|can) not",
+    r"(never|not) (no|nothing|none|nobody|never)",
+    r"cannot (but|not)",
+)
+WORD = re.compile(rf"\b({'|'.join(WORDS)})\b", re.I)
+NEGATION = re.compile(rf"\b({'|'.join(NEGATIONS)})\b", re.I)
+# Folders of notes, and pages that have not been rewritten so far.
+OTHERS = re.compile(
+    r"(docs/(decisions|lab|machines)/|tests/|fuzz/|CHANGELOG|ARCHITECTURE|CONTRIBUTING"
+    r"|docs/reference/command-line|docs/(conformance|limits|models|spin|traces|validation|iron-law)\.md|docs/how-to/)"
+)
 
 
 def files() -> list[Path]:
@@ -122,6 +156,50 @@ def comments(lines: list[str], mend: bool, comment: re.Pattern[str]) -> tuple[li
     return wrong, result
 
 
+def sentences(lines: list[str]) -> list[tuple[int, str]]:
+    """Sentences of a page with the lines on which their paragraphs begin. Cells of tables are sentences, too."""
+    paragraphs: list[tuple[int, str]] = []
+    block, goes_on = False, False
+    for number, line in enumerate(lines, 1):
+        fence = line.lstrip().startswith("```")
+        if fence or block:
+            block ^= fence
+            goes_on = False
+        elif FIXED.match(line):
+            goes_on = False
+            if line.startswith("|"):
+                paragraphs += [(number, cell.strip()) for cell in re.split(r"(?<!\\)\|", line) if cell.strip(" -:")]
+        elif goes_on and not ITEM.match(line):
+            paragraphs[-1] = (paragraphs[-1][0], f"{paragraphs[-1][1]} {line.strip()}")
+        else:
+            paragraphs.append((number, line.strip()))
+            goes_on = True
+    result = []
+    for number, text in paragraphs:
+        text = re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`]*`", "`code`", text))
+        result += [(number, one) for one in re.split(r"(?<=[.!?:;])\**\s+", text)]
+    return result
+
+
+def words(path: Path) -> int:
+    """Prints what is wrong with the sentences of a page, and counts it."""
+    lines = path.read_text().split("\n")
+    wrong = 0
+    # The keys of machine files are written by the code that declares them.
+    end = lines.index("## Keys") if "## Keys" in lines else len(lines)
+    for number, sentence in sentences(lines[:end]):
+        found = WORD.search(sentence)
+        reasons = [f'"{found[0]}": {next(better for word, better in WORDS.items() if re.fullmatch(word, found[0], re.I))}'] if found else []
+        found = NEGATION.search(sentence)
+        reasons += [f'double negation "{found[0]}"'] if found else []
+        count = len([word for word in sentence.split() if re.search(r"\w", word)])
+        reasons += [f"{count} words in a sentence, at most {WORDS_MAX}"] if count > WORDS_MAX and not lines[number - 1].startswith("|") else []
+        for reason in reasons:
+            print(f"{path.relative_to(ROOT)}:{number}: {reason}: {sentence[:90]}")
+        wrong += len(reasons)
+    return wrong
+
+
 def check(path: Path, mend: bool) -> int:
     text = path.read_text()
     lines = text.split("\n")
@@ -130,9 +208,11 @@ def check(path: Path, mend: bool) -> int:
         if result != lines:
             path.write_text("\n".join(result))
         return 0
+    is_page = path.suffix == ".md" and not OTHERS.match(str(path.relative_to(ROOT)))
+    unclear = words(path) if is_page else 0
     for number in wrong:
         print(f"{path.relative_to(ROOT)}:{number}: {len(lines[number - 1])} characters, at most {PROSE} are prose")
-    return len(wrong)
+    return len(wrong) + unclear
 
 
 def main() -> int:
@@ -140,11 +220,13 @@ def main() -> int:
     if arguments in (["-h"], ["--help"]):
         print(__doc__)
         return 0
+    if arguments[:1] == ["--words"]:
+        return 1 if sum(words(Path(name).resolve()) for name in arguments[1:]) else 0
     mend = arguments[:1] == ["--mend"]
     paths = [Path(name).resolve() for name in arguments[1:]] if mend else files()
     wrong = sum(check(path, mend) for path in paths)
     if wrong:
-        print(f"{wrong} lines are too long: scripts/prose.py --mend FILE...")
+        print(f"{wrong} lines and sentences are wrong; long lines are broken by scripts/prose.py --mend FILE...")
     return 1 if wrong else 0
 
 
