@@ -228,7 +228,7 @@ wheel: setup-demo
 
 docs-site: setup-python
 	target/python/bin/mkdocs build --quiet
-	@echo 'The site is target/site/index.html.'
+	@echo 'The site is target/site/index.html. Its search needs a server: $(PYTHON) -m http.server --directory target/site'
 
 conformance: build
 	@test -n "$(MPICH_TESTS)$(MPI4PY_TESTS)" || { echo 'make conformance MPICH_TESTS=DIR MPI4PY_TESTS=DIR: folders that hold debian, openmpi, mpich (tests/conformance.py, tests/conformance_mpi4py.py)' >&2; exit 2; }

@@ -289,7 +289,7 @@ def main() -> int:
         (programs / "python").write_text(f'#!/bin/sh\nexec {ROOT}/target/python/bin/python "$@"\n')
         (programs / "python").chmod(0o755)
         paths = [path.resolve() for path in options.pages] or [path for path in PAGES if path.exists()]
-        pages = [Page(path, folder / path.stem, programs) for path in paths]
+        pages = [Page(path, folder / "-".join(path.relative_to(ROOT).with_suffix("").parts), programs) for path in paths]
         with ThreadPoolExecutor(2) as pool:
             report = [line for page in pool.map(Page.check, pages) for line in page.report]
     if not options.pages:
