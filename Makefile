@@ -114,7 +114,7 @@ test-mpi: build
 
 # Published figures that take seconds.
 test-figures: build
-	target/release/narrows reproduce all $(if $(filter all,$(TURN)),,--quick)
+	target/release/narrows reproduce all --null $(if $(filter all,$(TURN)),,--quick)
 
 # Turns cover all cases, and are disjoint.
 test-rotation:

@@ -63,7 +63,7 @@ for part in "${parts[@]}"; do
     read -r good bad < <(awk '
         /^test result: / { for (i = 2; i <= NF; i++) { if ($i ~ /^passed/) good += $(i - 1); if ($i ~ /^failed/) bad += $(i - 1) } }
         /^[0-9]+ passed, [0-9]+ failed$/ { good += $1; bad += $3 }
-        /^[0-9]+ agree .* [0-9]+ unexpected$/ { good += $1 + $5; bad += $9 }
+        /^[0-9]+ agree .* [0-9]+ unexpected$/ { good += $1 + $11 + $15; bad += $19 }
         END { print good + 0, bad + 0 }' "$log")
     # A test of cargo: "test NAME ... FAILED"; of the others: "FAIL  NAME".
     named=${#names[@]}

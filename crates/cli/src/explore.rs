@@ -6,7 +6,7 @@ use clap::Args;
 use narrows_launch as launch;
 use narrows_output::{Meter, create_folder, exit, print, write};
 use narrows_results::{Origin, Progress};
-use narrows_study::explore::{Choice, Class, ExploreSpec, Explored, Outcome, Seen, explore};
+use narrows_study::explore::{Choice, Class, ExploreSpec, Explored, Outcome, Seen, TIME, explore, timeless};
 use narrows_study::live::{TimingSpec, Waiting, waits_picture};
 use narrows_units::SimTime;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 Runs: the machine as it is, with other eager limits, with another message first at each receive from anybody, and with random latencies,
 late starts and slow ranks; messages of a pair never overtake each other. Computing takes no time. What is compared: exit code, sorted
-lines of standard output, deadlock, what --check finds, what --compare prints. Behind --runs, up to 24 runs for each of up to 8 classes look
+lines of standard output (without times, rates and dates), deadlock, what --check finds, what --compare prints. Behind --runs, up to 24 runs for each of up to 8 classes look
 for the least timing that shows it.
 
 Exit code 0: one class of outcomes and no error in it. 1: several, or an error. Docs: docs/explore.md.")]
@@ -47,7 +47,8 @@ pub struct ExploreArgs {
     /// of the outcome
     #[arg(long, value_name = "COMMAND")]
     compare: Option<String>,
-    /// The shell command through which standard output goes before it is compared, such as "grep -v seconds"
+    /// The shell command through which standard output goes before it is compared, such as "grep -v seconds". Without
+    /// it times, rates and dates are left out; "cat" compares all
     #[arg(long, value_name = "COMMAND")]
     filter: Option<String>,
     /// Outputs that differ only in real numbers, by no more than this part of them, are the same: sums in another order
@@ -218,7 +219,9 @@ impl ExploreArgs {
 
     /// Standard output as it is compared.
     fn filtered(&self, output: String) -> Result<String, Failure> {
-        let Some(filter) = &self.filter else { return Ok(output) };
+        let Some(filter) = &self.filter else {
+            return Ok(output.lines().map(|line| timeless(line).0 + "\n").collect());
+        };
         let told = |error: std::io::Error| Failure::from(format!("--filter: {error}"));
         let mut shell = Command::new("/bin/sh").arg("-c").arg(filter).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(told)?;
         let mut input = shell.stdin.take();
@@ -318,6 +321,10 @@ impl ExploreArgs {
                 "picture": picture,
                 "apart": apart,
             }));
+        }
+        let times = explored.classes.iter().flat_map(|class| &class.outcome.output).any(|line| line.contains(TIME));
+        if self.filter.is_none() && times {
+            text += &format!("\n{TIME}: times, rates and dates of the output are not compared; --filter cat compares all of it\n");
         }
         let whole = json!({
             "narrows": env!("CARGO_PKG_VERSION"),

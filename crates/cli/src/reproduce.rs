@@ -6,7 +6,7 @@ use clap::Args;
 use narrows_output::{create_folder, exit, print, write};
 use narrows_results::{Column, Table};
 use narrows_study::figure::page::{html, show};
-use narrows_study::figure::{self, Duration, Figure, Row};
+use narrows_study::figure::{self, Duration, Figure, Obtained, Row, Verdict};
 use std::path::{Path, PathBuf};
 
 /// Arguments of `narrows reproduce`.
@@ -15,12 +15,15 @@ use std::path::{Path, PathBuf};
   narrows reproduce --list
   narrows reproduce topologies
   narrows reproduce all --quick
+  narrows reproduce lulesh --null
   narrows reproduce broadcasts --json
   narrows reproduce all --html pages/
 
-Each row has the published value, the simulated one, their difference, the tolerance, whether they agree, and whether a constant of the
-machine was fitted to the value (calibrated) or not (predicted). A verdict, \"agrees\" or \"differs\", is unexpected if it is not the one in
-expected.csv. The last line counts them.
+Each row has the published value, the simulated one, their difference, the tolerance, the verdict, and how the simulated value was obtained:
+it is in the machine file (input), a constant was fitted to it (calibrated), a size or a reading was chosen with it in view (informed), or
+nothing was (predicted). A row \"agrees\", \"differs\", or is \"no test\": it agrees, but so does the null model, the machine without what
+the row tests. --null runs these machines too and shows what they have. A verdict that is not the one in expected.csv is unexpected. The last
+line counts them.
 
 Exit code 0: no verdict is unexpected. 1: some are. 2: a figure is not there, or has a mistake. Docs: docs/figures.md.")]
 pub struct ReproduceArgs {
@@ -33,6 +36,9 @@ pub struct ReproduceArgs {
     /// Leaves out figures that take minutes
     #[arg(long)]
     quick: bool,
+    /// Runs each figure's null models too: machines without what it tests
+    #[arg(long, conflicts_with = "list")]
+    null: bool,
     /// Prints JSON instead of text
     #[arg(long)]
     json: bool,
@@ -66,9 +72,9 @@ pub fn run(args: ReproduceArgs) -> Result<u8, Failure> {
     let watching = Watching::start()?;
     let mut done = Vec::new();
     for figure in figures.iter().filter(|figure| !args.quick || figure.duration == Duration::Seconds) {
-        let rows = figure.run(&watching)?;
+        let rows = figure.run(args.null, &watching)?;
         if !args.json {
-            print(&text(figure, &rows))?;
+            print(&text(figure, &rows, args.null))?;
         }
         done.push((figure, rows));
     }
@@ -79,15 +85,22 @@ pub fn run(args: ReproduceArgs) -> Result<u8, Failure> {
     } else {
         let left_out = figures.len() - done.len();
         let note = if left_out > 0 { format!("{left_out} figures that take minutes are left out\n") } else { String::new() };
-        let agree = || rows.iter().filter(|row| row.passes() && row.verdict == figure::Verdict::Agrees);
-        let calibrated = agree().filter(|row| row.expected.obtained == figure::Obtained::Calibrated).count();
-        let (agree, differ) = (agree().count(), rows.len() - failed - agree().count());
-        print(&format!("{note}{agree} agree ({calibrated} calibrated), {differ} differ as known, {failed} unexpected\n"))?;
+        print(&format!("{note}{}\n", summary(&rows)))?;
     }
     if let Some(out) = &args.html {
         write(&out.join("index.html"), html(&done))?;
     }
     Ok(if failed > 0 { exit::NO } else { exit::DONE })
+}
+
+/// How many rows there are of each sort.
+fn summary(rows: &[Row]) -> String {
+    let known = |verdict: Verdict| rows.iter().filter(move |row| row.passes() && row.verdict == verdict);
+    let of = |obtained| known(Verdict::Agrees).filter(|row| row.expected.obtained == obtained).count();
+    let parts = Obtained::ALL.map(|obtained| format!("{} {}", of(obtained), obtained.name())).join(", ");
+    let failed = rows.iter().filter(|row| !row.passes()).count();
+    let [agree, differ, no_test] = [Verdict::Agrees, Verdict::Differs, Verdict::NoTest].map(|verdict| known(verdict).count());
+    format!("{agree} agree ({parts}), {differ} differ as known, {no_test} are no test, {failed} unexpected")
 }
 
 /// Where the figures are, if nobody says it.
@@ -128,23 +141,31 @@ fn list(folder: &Path, args: &ReproduceArgs) -> Result<(), Failure> {
     Ok(print(&text)?)
 }
 
-/// A figure and its rows.
-fn text(figure: &Figure, rows: &[Row]) -> String {
+/// A figure and its rows; `nulls`: with what its null models have.
+fn text(figure: &Figure, rows: &[Row], nulls: bool) -> String {
+    let without = |text: String| if nulls { format!("  {text:>12}") } else { String::new() };
     let mut text = format!("{}: {}\n", figure.id, figure.title);
     let width = rows.iter().map(|row| row.expected.quantity.chars().count()).max().unwrap_or(0).max(8);
     text += &format!(
-        "      {:width$}  {:>12}  {:>12}  {:>12}  {:>10}  {:8} verdict  obtained\n",
-        "quantity", "published", "simulated", "difference", "tolerance", "unit"
+        "      {:width$}  {:>12}  {:>12}{}  {:>12}  {:>10}  {:8} verdict  obtained\n",
+        "quantity",
+        "published",
+        "simulated",
+        without(String::from("null model")),
+        "difference",
+        "tolerance",
+        "unit"
     );
     for row in rows {
         let expected = &row.expected;
         let relation = if expected.relation == figure::Relation::Equal { "" } else { expected.relation.name() };
         text += &format!(
-            "{}  {:width$}  {:>12}  {:>12}  {:>12}  {:>10}  {:8} {}  {}\n",
+            "{}  {:width$}  {:>12}  {:>12}{}  {:>12}  {:>10}  {:8} {:7}  {}\n",
             if row.passes() { "ok  " } else { "FAIL" },
             expected.quantity,
             format!("{relation}{}", show(expected.published)),
             show(row.simulated),
+            without(row.without.map_or_else(|| String::from("-"), show)),
             show(row.difference()),
             show(expected.tolerance),
             expected.unit,
@@ -157,7 +178,8 @@ fn text(figure: &Figure, rows: &[Row]) -> String {
             text += &format!("      {}\n", expected.reason);
         }
         if !expected.fitted.is_empty() {
-            text += &format!("      fitted: {}\n", expected.fitted);
+            let how = if expected.obtained == Obtained::Informed { "informed by" } else { "fitted" };
+            text += &format!("      {how}: {}\n", expected.fitted);
         }
     }
     text

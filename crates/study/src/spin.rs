@@ -161,6 +161,12 @@ impl SpinOutcome {
         ])
     }
 
+    /// Its measures at each length: throughput in Gbit/s, cycles of a handler, latency of a packet that is alone in ns.
+    pub fn measures(&self) -> [(&'static str, Vec<(f64, f64)>); 3] {
+        let of = |value: fn(&Point) -> f64| self.points.iter().map(|point| (point.bytes.0 as f64, value(point))).collect();
+        [("gbps", of(|point| point.gbps)), ("cycles", of(|point| point.cycles)), ("latency_ns", of(|point| point.latency_ns))]
+    }
+
     /// To read.
     pub fn text(&self) -> String {
         let SpinConfig { clusters, hpus, cycle, .. } = &self.config;

@@ -53,6 +53,8 @@ pub(crate) struct ClassMeter {
     pub(crate) fct: Histogram,
     /// Of these messages, in thousandths; empty where messages are alike.
     pub(crate) slow_down: Histogram,
+    /// The least completion time since the start of the run.
+    pub(crate) fastest: Option<u64>,
 }
 
 impl ClassMeter {
@@ -66,6 +68,7 @@ impl ClassMeter {
         self.latency.merge(&other.latency);
         self.fct.merge(&other.fct);
         self.slow_down.merge(&other.slow_down);
+        self.fastest = self.fastest.into_iter().chain(other.fastest).min();
     }
 
     /// Messages of the window that are not done; of merged meters only.
@@ -133,6 +136,7 @@ impl Meter {
         let within = self.within(born);
         let class = &mut self.classes[class];
         class.totals.done += 1;
+        class.fastest = Some(class.fastest.map_or(now - born, |fastest| fastest.min(now - born)));
         if within {
             class.fct.record(now - born);
             if let Some(alone) = alone {

@@ -114,8 +114,12 @@ pub struct Point {
     pub saturated: bool,
     /// The run was ended from outside.
     pub partial: bool,
-    /// Throughput and latency were steady when the measurement began, as far as was looked.
+    /// Throughput and latency were steady: when the measurement began, as far as was looked, and no backlog came in its
+    /// first half alone.
     pub steady: bool,
+    /// The measurement was shorter than some messages' way: how long it has to be at least. Whether the network is
+    /// saturated is not known.
+    pub too_short: Option<SimTime>,
     /// Time before the measurement.
     pub warmup: SimTime,
     /// Time of the measurement.

@@ -22,12 +22,19 @@ const STEADY: f64 = 0.05;
 const STRETCHES: u64 = 5;
 /// ... and after so many of them the measurement begins, steady or not.
 const MAX_STRETCHES: u32 = 15;
-/// A class is saturated when more than this part of what it generated within the window did not arrive within it, and
-/// that is no chance (see [`Simulation::falls_short`]), or when more than this part of its messages was not done after
-/// as much time again.
+/// A class is saturated when more than this part of what it generated within the window did not arrive within it, that
+/// is no chance (see [`Simulation::backlog`]), and it was so in the second half of the window too; or when more than
+/// this part of its messages was not done after as much time again.
 const SHORTFALL: f64 = 0.03;
 /// Standard deviations that are no chance.
 const NO_CHANCE: f64 = 4.0;
+/// A backlog that grows all the time has grown by half in the second half of a window, and by at least this part. One
+/// that has come with the first messages has not.
+const LATE_GROWTH: f64 = 0.4;
+/// A window shorter than so many of the fastest messages is too short: half of it would be a few messages' way ...
+const FASTEST_MESSAGES: u64 = 8;
+/// ... and where messages had less than so many to be done, nobody can say that they never are.
+const FASTEST_TO_THE_END: u64 = 4;
 /// About as many events between two looks at the caller's wish to go on: half a second. In large networks a slice must
 /// be longer than the windows in which regions work by themselves.
 const SLICE: u64 = 1_500_000;
@@ -48,6 +55,27 @@ pub struct Simulation<'a> {
     next_sample: SimTime,
     last_sample: SimTime,
     samples: u32,
+}
+
+/// Wire bytes that a class generated and that did not arrive, over some time.
+#[derive(Default)]
+struct Backlog {
+    growth: f64,
+    falls_short: bool,
+}
+
+/// What is known of a point beside its numbers; see [`Point`].
+struct State {
+    steady: bool,
+    partial: bool,
+    too_short: Option<SimTime>,
+}
+
+/// The least window that would do, where this one is shorter. Nothing is known before the first message is done: the
+/// fastest of the run, as most often in a network that was still empty.
+fn too_short(meter: &ClassMeter, window: SimTime) -> Option<SimTime> {
+    let least = SimTime(meter.fastest?) * FASTEST_MESSAGES;
+    (window < least).then_some(least)
 }
 
 /// Told now and then how far a point is: simulated time, and the events since the last time. False ends it.
@@ -120,7 +148,7 @@ impl<'a> Simulation<'a> {
         if done == flows && flows > 0 {
             self.now = last;
         }
-        self.finish(SimTime::ZERO, self.now, &[false], true, !go_on)
+        self.finish(SimTime::ZERO, self.now, &[false], State { steady: true, partial: !go_on, too_short: None })
     }
 
     fn run_classes(&mut self, control: Control<'_>) -> Result<Point, TrafficError> {
@@ -141,27 +169,39 @@ impl<'a> Simulation<'a> {
         go_on = go_on && self.run_until(begin, control)?;
         let begin = begin.min(self.now);
         let before = self.totals()?;
+        go_on = go_on && self.run_until(begin + measured / 2, control)?;
+        let half = self.totals()?;
         go_on = go_on && self.run_until(end, control)?;
         let window = self.now.saturating_sub(begin);
         if !go_on {
             self.open_window(begin, self.now);
         }
         let meters = self.meters()?;
-        let mut saturated: Vec<bool> = (0..before.len()).map(|class| self.falls_short(class, &before[class], &meters[class])).collect();
+        let mut saturated = vec![false; meters.len()];
+        for (class, meter) in meters.iter().enumerate().filter(|(_, meter)| too_short(meter, window).is_none()) {
+            let [whole, late] = [&before[class], &half[class]].map(|before| self.backlog(class, before, meter));
+            saturated[class] = whole.falls_short && (late.falls_short || late.growth >= LATE_GROWTH * whole.growth);
+            steady &= saturated[class] || !whole.falls_short;
+        }
         // Messages of the window are followed to their end, unless there is none.
         let limit = end + measured;
         let step = SimTime((measured.as_ps() / 50).max(1));
         while go_on && !saturated.contains(&true) && self.now < limit && self.unfinished()? > 0 {
             go_on = self.run_until((self.now + step).min(limit), control)?;
         }
+        let meters = self.meters()?;
         if self.now == limit {
             // They had as much time again: where they wait behind a backlog, it is one that does not go away.
-            let meters = self.meters()?;
-            for (class, generator) in self.plan.generators.iter().enumerate() {
-                saturated[class] |= generator.load.is_some() && meters[class].open() as f64 > SHORTFALL * meters[class].messages as f64;
+            for (class, _) in self.plan.generators.iter().enumerate().filter(|(_, generator)| generator.load.is_some()) {
+                let open = meters[class].open() as f64 > SHORTFALL * meters[class].messages as f64;
+                saturated[class] |= open && meters[class].fastest.is_none_or(|fastest| measured >= SimTime(fastest) * FASTEST_TO_THE_END);
             }
         }
-        self.finish(begin, window, &saturated, steady, !go_on)
+        let rated = meters.iter().zip(&self.plan.generators).filter(|(_, generator)| generator.load.is_some());
+        let known = rated.zip(&saturated).filter(|(_, saturated)| !**saturated);
+        let too_short = known.filter_map(|((meter, _), _)| too_short(meter, window)).max();
+        let state = State { steady: steady && too_short.is_none(), partial: !go_on, too_short };
+        self.finish(begin, window, &saturated, state)
     }
 
     /// Runs stretches until two in a row are alike; whether to go on, and whether they were.
@@ -193,18 +233,19 @@ impl<'a> Simulation<'a> {
         Ok((true, false))
     }
 
-    /// Whether the backlog of a class grew over the window by more than [`SHORTFALL`] of what was generated, and by
-    /// more than the messages on their way at its two ends can differ by chance (each counted as an independent one of
-    /// the class).
-    fn falls_short(&self, class: usize, before: &Totals, meter: &ClassMeter) -> bool {
+    /// How the backlog of a class grew since `before`, and whether by more than [`SHORTFALL`] of what was generated and
+    /// by more than the messages on their way at its two ends can differ by chance (each counted as an independent one
+    /// of the class).
+    fn backlog(&self, class: usize, before: &Totals, meter: &ClassMeter) -> Backlog {
         if self.plan.generators.get(class).is_none_or(|generator| generator.load.is_none()) {
-            return false;
+            return Backlog::default();
         }
-        let window = meter.totals.since(before);
-        let growth = window.offered as f64 - window.accepted as f64;
+        let since = meter.totals.since(before);
+        let growth = since.offered as f64 - since.accepted as f64;
         let on_their_way = (before.generated - before.done) + (meter.totals.generated - meter.totals.done);
         let mean_square = meter.squares as f64 / meter.messages.max(1) as f64;
-        growth > SHORTFALL * window.offered as f64 && growth > NO_CHANCE * (on_their_way as f64 * mean_square).sqrt()
+        let chance = NO_CHANCE * (on_their_way as f64 * mean_square).sqrt();
+        Backlog { growth, falls_short: growth > SHORTFALL * since.offered as f64 && growth > chance }
     }
 
     /// Measures from `begin` up to `end`.
@@ -305,7 +346,8 @@ impl<'a> Simulation<'a> {
         (sources as f64 * time.as_ps() as f64 / per_byte).max(f64::MIN_POSITIVE)
     }
 
-    fn finish(&mut self, begin: SimTime, window: SimTime, saturated: &[bool], steady: bool, partial: bool) -> Result<Point, TrafficError> {
+    fn finish(&mut self, begin: SimTime, window: SimTime, saturated: &[bool], state: State) -> Result<Point, TrafficError> {
+        let State { steady, partial, too_short } = state;
         let end = begin + window;
         let meters = self.meters()?;
         let mut senders = BTreeSet::new();
@@ -344,6 +386,7 @@ impl<'a> Simulation<'a> {
             saturated: saturated.contains(&true),
             partial,
             steady,
+            too_short,
             warmup: begin,
             measured: window,
             simulated: self.now,

@@ -4,6 +4,7 @@ use super::expression::Measure;
 use crate::ip;
 use crate::phy::{self, Phy, PhySpec};
 use crate::replay::{Source, Target};
+use crate::spin::{self, SpinSpec};
 use crate::{IpSpec, MachineSpec, Messages, Observer, ReplayOutcome, ReplaySpec, StudyError, TrafficOutcome, TrafficSpec};
 use narrows_machine::{NetworkKind, Overrides};
 use narrows_replay::watch::Seen;
@@ -14,6 +15,7 @@ use narrows_trace::{Kind, Program, ReadOptions};
 use narrows_traffic::{Class, Point, QueueRow, Setup, Times, Work, loads, stage};
 use narrows_units::{Bytes, SimTime};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -140,6 +142,17 @@ pub struct IpCase {
     seed: u64,
 }
 
+/// `[spin.NAME]`: packets through handlers, as `narrows spin` has them; a sweep over the lengths of packets.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpinCase {
+    preset: String,
+    hpus: Option<u32>,
+    handler: Option<String>,
+    cost: Option<String>,
+    bytes: Vec<u64>,
+}
+
 fn full() -> usize {
     1518
 }
@@ -152,7 +165,31 @@ fn linear() -> String {
     String::from("linear")
 }
 
-/// A case, whatever its kind.
+/// The sorts of cases, as `figure.toml` names their tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// `[topology.NAME]`
+    Topology,
+    /// `[traffic.NAME]`
+    Traffic,
+    /// `[replay.NAME]`
+    Replay,
+    /// `[trace.NAME]`
+    Trace,
+    /// `[phy.NAME]`
+    Phy,
+    /// `[ip.NAME]`
+    Ip,
+    /// `[spin.NAME]`
+    Spin,
+}
+
+impl Sort {
+    /// All of them.
+    pub const ALL: [Sort; 7] = [Sort::Topology, Sort::Traffic, Sort::Replay, Sort::Trace, Sort::Phy, Sort::Ip, Sort::Spin];
+}
+
+/// A case, whatever its sort.
 #[derive(Clone, Debug)]
 pub enum Case {
     /// Of a network.
@@ -167,6 +204,8 @@ pub enum Case {
     Phy(PhyCase),
     /// Of IP over a network.
     Ip(IpCase),
+    /// Of handlers.
+    Spin(SpinCase),
 }
 
 /// A value that cannot be read: which key, and why.
@@ -272,6 +311,19 @@ impl PhyCase {
     }
 }
 
+impl SpinCase {
+    fn spec(&self) -> Result<SpinSpec, StudyError> {
+        let handlers = match (&self.handler, &self.cost) {
+            (Some(name), None) => spin::handlers(name)?,
+            (None, Some(text)) => spin::cost(text)?,
+            _ => return Err(StudyError::expected("spin", "a handler or a cost")),
+        };
+        let name = self.handler.iter().chain(&self.cost).next().cloned().unwrap_or_default();
+        let bytes = self.bytes.iter().copied().map(Bytes).collect();
+        Ok(SpinSpec { preset: self.preset.clone(), hpus: self.hpus, pinned: false, name, handlers, bytes, rate: None })
+    }
+}
+
 impl IpCase {
     fn spec(&self, folder: &Path) -> Result<IpSpec, StudyError> {
         let IpCase { on, pattern, size, from, to, flows, warmup, time, seed } = self.clone();
@@ -285,11 +337,29 @@ impl IpCase {
 pub type Named = BTreeMap<String, Measure>;
 
 impl Case {
-    /// Whether its values can be read.
+    /// The case with these keys.
     ///
     /// # Errors
-    /// Which one cannot, and why.
-    pub fn check(&self, folder: &Path) -> Result<(), StudyError> {
+    /// Which one cannot be read, and why.
+    pub fn read(sort: Sort, keys: &toml::Table, folder: &Path) -> Result<Case, StudyError> {
+        fn of<T: DeserializeOwned>(keys: &toml::Table, case: fn(T) -> Case) -> Result<Case, StudyError> {
+            let read = keys.clone().try_into().map(case);
+            read.map_err(|error: toml::de::Error| StudyError::Contradiction(error.message().lines().collect::<Vec<_>>().join("; ")))
+        }
+        let case = match sort {
+            Sort::Topology => of(keys, Case::Topology),
+            Sort::Traffic => of(keys, Case::Traffic),
+            Sort::Replay => of(keys, Case::Replay),
+            Sort::Trace => of(keys, Case::Trace),
+            Sort::Phy => of(keys, Case::Phy),
+            Sort::Ip => of(keys, Case::Ip),
+            Sort::Spin => of(keys, Case::Spin),
+        }?;
+        case.check(folder)?;
+        Ok(case)
+    }
+
+    fn check(&self, folder: &Path) -> Result<(), StudyError> {
         match self {
             Case::Topology(case) => case.on.spec(folder).map(drop),
             Case::Traffic(case) => case.spec(folder).map(drop),
@@ -297,6 +367,7 @@ impl Case {
             Case::Trace(case) => case.trace.source(folder).map(drop),
             Case::Phy(case) => case.spec().map(drop),
             Case::Ip(case) => case.spec(folder).map(drop),
+            Case::Spin(case) => case.spec().map(drop),
         }
     }
 
@@ -337,6 +408,10 @@ impl Case {
                     Some(failure) => Err(wrong(failure)),
                     None => Ok(outcome.measures().into_iter().map(|(name, value)| (name.to_owned(), Measure::Number(value))).collect()),
                 }
+            }
+            Case::Spin(case) => {
+                let measures = case.spec()?.run(observer)?.measures();
+                Ok(measures.into_iter().map(|(name, values)| (name.to_owned(), Measure::Sweep(values))).collect())
             }
             Case::Phy(case) => {
                 let measures = phy::measures(&case.spec()?.run(observer)?);

@@ -4,6 +4,7 @@
 //! * [`Figure`] — a folder, read: its cases ([`Case`]), its quantities ([`expression`]) and what is expected
 //!   ([`Expected`]).
 //! * [`Row`] — a quantity beside its simulated value, with the verdict.
+//! * [`NullModel`] — the machine without what a row tests: a row that agrees there too is no test.
 //! * [`index`] — where each row of the list of published numbers has gone.
 //! * [`page`] — rows as a page with pictures.
 //!
@@ -13,13 +14,14 @@ mod case;
 mod csv;
 pub mod expression;
 pub mod index;
+mod null;
 pub mod page;
 
-pub use case::Case;
+pub use case::{Case, Sort};
+pub use null::NullModel;
 
 use crate::{Observer, StudyError};
-use case::{IpCase, PhyCase, ReplayCase, TopologyCase, TraceCase, TrafficCase};
-use expression::{Measure, Measures};
+use expression::Measures;
 use narrows_output::Meter;
 use narrows_results::{Column, Table};
 use serde::Deserialize;
@@ -77,19 +79,26 @@ impl Relation {
 /// Where a simulated value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obtained {
+    /// It is in the machine file.
+    Input,
     /// A constant of the machine was fitted to this value.
     Calibrated,
-    /// Nothing was fitted to it.
+    /// Nothing was fitted to it, but a size, a reading, a tolerance or a choice of runs was made with it in view.
+    Informed,
+    /// Nothing was made with it in view.
     Predicted,
 }
 
 impl Obtained {
-    const ALL: [Obtained; 2] = [Obtained::Calibrated, Obtained::Predicted];
+    /// All, in the order of what they are worth.
+    pub const ALL: [Obtained; 4] = [Obtained::Input, Obtained::Calibrated, Obtained::Informed, Obtained::Predicted];
 
     /// As files spell it.
     pub fn name(self) -> &'static str {
         match self {
+            Obtained::Input => "input",
             Obtained::Calibrated => "calibrated",
+            Obtained::Informed => "informed",
             Obtained::Predicted => "predicted",
         }
     }
@@ -102,16 +111,19 @@ pub enum Verdict {
     Agrees,
     /// Beyond it.
     Differs,
+    /// Within it, and the null model is so too.
+    NoTest,
 }
 
 impl Verdict {
-    const ALL: [Verdict; 2] = [Verdict::Agrees, Verdict::Differs];
+    const ALL: [Verdict; 3] = [Verdict::Agrees, Verdict::Differs, Verdict::NoTest];
 
     /// As files spell it.
     pub fn name(self) -> &'static str {
         match self {
             Verdict::Agrees => "agrees",
             Verdict::Differs => "differs",
+            Verdict::NoTest => "no test",
         }
     }
 }
@@ -135,8 +147,10 @@ pub struct Expected {
     pub tolerance: f64,
     /// Where the simulated value comes from.
     pub obtained: Obtained,
-    /// What was fitted, to what.
+    /// What was fitted, to what; what is informed says by what.
     pub fitted: String,
+    /// The null model: one of the figure's; none for what is an input.
+    pub null: Option<String>,
     /// The verdict that is known today.
     pub verdict: Verdict,
     /// Why it is that one, where it is not plain.
@@ -161,10 +175,20 @@ pub struct Figure {
     /// What is expected.
     pub expected: Vec<Expected>,
     folder: PathBuf,
-    /// By name, with their lines.
-    cases: BTreeMap<String, (usize, Case)>,
+    /// By name.
+    cases: BTreeMap<String, Written>,
     /// By name, with their lines.
     quantities: BTreeMap<String, (usize, String)>,
+    /// By name.
+    nulls: BTreeMap<String, NullModel>,
+}
+
+/// A case as the file has it.
+#[derive(Clone, Debug)]
+struct Written {
+    line: usize,
+    sort: Sort,
+    keys: toml::Table,
 }
 
 /// A quantity beside its simulated value.
@@ -176,7 +200,9 @@ pub struct Row {
     pub expected: Expected,
     /// What came out.
     pub simulated: f64,
-    /// What that means.
+    /// What the null model has, if it ran; not a number where it has no such value.
+    pub without: Option<f64>,
+    /// What that means. Where the null model did not run, a row that agrees is taken for no test if it is known as one.
     pub verdict: Verdict,
 }
 
@@ -189,23 +215,40 @@ struct Description {
     #[serde(default)]
     takes: Duration,
     #[serde(default)]
-    topology: BTreeMap<String, Spanned<TopologyCase>>,
+    topology: BTreeMap<String, Spanned<toml::Table>>,
     #[serde(default)]
-    traffic: BTreeMap<String, Spanned<TrafficCase>>,
+    traffic: BTreeMap<String, Spanned<toml::Table>>,
     #[serde(default)]
-    replay: BTreeMap<String, Spanned<ReplayCase>>,
+    replay: BTreeMap<String, Spanned<toml::Table>>,
     #[serde(default)]
-    trace: BTreeMap<String, Spanned<TraceCase>>,
+    trace: BTreeMap<String, Spanned<toml::Table>>,
     #[serde(default)]
-    phy: BTreeMap<String, Spanned<PhyCase>>,
+    phy: BTreeMap<String, Spanned<toml::Table>>,
     #[serde(default)]
-    ip: BTreeMap<String, Spanned<IpCase>>,
+    ip: BTreeMap<String, Spanned<toml::Table>>,
+    #[serde(default)]
+    spin: BTreeMap<String, Spanned<toml::Table>>,
     quantity: BTreeMap<String, Spanned<String>>,
+    #[serde(default)]
+    null: BTreeMap<String, Spanned<NullModel>>,
 }
 
 /// The columns of `expected.csv`.
-const COLUMNS: [&str; 12] =
-    ["row", "quantity", "unit", "relation", "published", "tolerance", "obtained", "fitted", "verdict", "reason", "document", "place"];
+const COLUMNS: [&str; 13] = [
+    "row",
+    "quantity",
+    "unit",
+    "relation",
+    "published",
+    "tolerance",
+    "obtained",
+    "fitted",
+    "null",
+    "verdict",
+    "reason",
+    "document",
+    "place",
+];
 
 fn line_of(text: &str, offset: usize) -> usize {
     text[..offset.min(text.len())].bytes().filter(|&byte| byte == b'\n').count() + 1
@@ -258,7 +301,7 @@ fn number(column: &str, text: &str) -> Result<f64, StudyError> {
 
 impl Expected {
     fn parse(line: usize, fields: &[String]) -> Result<Expected, StudyError> {
-        let [row, quantity, unit, relation, published, tolerance, obtained, fitted, verdict, reason, document, place] = fields else {
+        let [row, quantity, unit, relation, published, tolerance, obtained, fitted, null, verdict, reason, document, place] = fields else {
             let expected = format!("{} ({})", COLUMNS.len(), COLUMNS.join(","));
             return Err(StudyError::expected(format!("{} fields", fields.len()), expected));
         };
@@ -274,10 +317,12 @@ impl Expected {
         let verdict = one_of("verdict", &Verdict::ALL, Verdict::name, verdict)?;
         let needs = [
             (
-                fitted.is_empty() == (obtained == Obtained::Calibrated),
-                "fitted: what is calibrated says to what, and what is predicted says nothing",
+                fitted.is_empty() == matches!(obtained, Obtained::Calibrated | Obtained::Informed),
+                "fitted: what is calibrated or informed says by what, and what is input or predicted says nothing",
             ),
-            (verdict == Verdict::Differs && reason.is_empty(), "reason: what differs says why"),
+            (verdict != Verdict::Agrees && reason.is_empty(), "reason: what differs, or is no test, says why"),
+            (verdict == Verdict::NoTest && obtained == Obtained::Input, "verdict: an input agrees or differs"),
+            (!null.is_empty() && obtained == Obtained::Input, "null: an input has no null model"),
             (document.is_empty() || place.is_empty(), "document and place: expected where the published value stands"),
         ];
         if let Some((_, why)) = needs.into_iter().find(|(wrong, _)| *wrong) {
@@ -293,6 +338,7 @@ impl Expected {
             tolerance,
             obtained,
             fitted: fitted.clone(),
+            null: Some(null.clone()).filter(|name| !name.is_empty()),
             verdict,
             reason: reason.clone(),
             document: document.clone(),
@@ -330,21 +376,16 @@ impl Figure {
             let line = line_of(&text, error.span().map_or(0, |span| span.start));
             StudyError::Contradiction(error.message().lines().collect::<Vec<_>>().join("; ")).at(&path, line)
         })?;
-        let Description { title, about, takes, topology, traffic, replay, trace, phy, ip, quantity } = description;
-        let mut found: Vec<(String, usize, Case)> = Vec::new();
-        let mut add = |name: String, span: std::ops::Range<usize>, case| found.push((name, line_of(&text, span.start), case));
-        topology.into_iter().for_each(|(name, case)| add(name, case.span(), Case::Topology(case.into_inner())));
-        traffic.into_iter().for_each(|(name, case)| add(name, case.span(), Case::Traffic(case.into_inner())));
-        replay.into_iter().for_each(|(name, case)| add(name, case.span(), Case::Replay(case.into_inner())));
-        trace.into_iter().for_each(|(name, case)| add(name, case.span(), Case::Trace(case.into_inner())));
-        phy.into_iter().for_each(|(name, case)| add(name, case.span(), Case::Phy(case.into_inner())));
-        ip.into_iter().for_each(|(name, case)| add(name, case.span(), Case::Ip(case.into_inner())));
+        let Description { title, about, takes, topology, traffic, replay, trace, phy, ip, spin, quantity, null } = description;
         let mut cases = BTreeMap::new();
-        for (name, line, case) in found {
-            let wrong = |error: StudyError| error.of(format!("case {name}")).at(&path, line);
-            case.check(&folder).map_err(wrong)?;
-            if cases.insert(name.clone(), (line, case)).is_some() {
-                return Err(wrong(StudyError::contradiction("there is another one of this name")));
+        for (sort, written) in Sort::ALL.into_iter().zip([topology, traffic, replay, trace, phy, ip, spin]) {
+            for (name, keys) in written {
+                let line = line_of(&text, keys.span().start);
+                let wrong = |error: StudyError| error.of(format!("case {name}")).at(&path, line);
+                Case::read(sort, &keys.get_ref().clone(), &folder).map_err(wrong)?;
+                if cases.insert(name.clone(), Written { line, sort, keys: keys.into_inner() }).is_some() {
+                    return Err(wrong(StudyError::contradiction("there is another one of this name")));
+                }
             }
         }
         let mut quantities = BTreeMap::new();
@@ -353,18 +394,35 @@ impl Figure {
             expression::check(text_of.get_ref()).map_err(|error| error.at(&path, line))?;
             quantities.insert(name, (line, text_of.into_inner()));
         }
-        let expected = Figure::expected(&folder.join("expected.csv"), &quantities)?;
-        Ok(Figure { id: id.to_owned(), title, about, duration: takes, expected, folder, cases, quantities })
+        let mut nulls = BTreeMap::new();
+        for (name, model) in null {
+            let line = line_of(&text, model.span().start);
+            let wrong = |error: StudyError| error.of(format!("null model {name}")).at(&path, line);
+            let changed = model.get_ref().apply(&cases).map_err(wrong)?;
+            for (case, Written { sort, keys, .. }) in &changed {
+                Case::read(*sort, keys, &folder).map_err(|error| wrong(error.of(format!("case {case}"))))?;
+            }
+            nulls.insert(name, model.into_inner());
+        }
+        let expected = Figure::expected(&folder.join("expected.csv"), &quantities, &nulls)?;
+        Ok(Figure { id: id.to_owned(), title, about, duration: takes, expected, folder, cases, quantities, nulls })
     }
 
-    fn expected(path: &Path, quantities: &BTreeMap<String, (usize, String)>) -> Result<Vec<Expected>, StudyError> {
+    fn expected(
+        path: &Path,
+        quantities: &BTreeMap<String, (usize, String)>,
+        nulls: &BTreeMap<String, NullModel>,
+    ) -> Result<Vec<Expected>, StudyError> {
         let mut expected: Vec<Expected> = Vec::new();
         for row in rows(path, &COLUMNS)? {
-            let one = Expected::parse(row.line, &row.fields).map_err(|error| error.at(path, row.line))?;
+            let mut one = Expected::parse(row.line, &row.fields).map_err(|error| error.at(path, row.line))?;
             if !quantities.contains_key(&one.quantity) {
                 let known = quantities.keys().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
                 let why = format!("no quantity \"{}\" in figure.toml; there are {known}", one.quantity);
                 return Err(StudyError::Contradiction(why).at(path, row.line));
+            }
+            if one.obtained != Obtained::Input {
+                one.null = Some(null::named(one.null.as_deref(), nulls).map_err(|error| error.at(path, row.line))?);
             }
             expected.push(one);
         }
@@ -374,30 +432,76 @@ impl Figure {
         Ok(expected)
     }
 
-    /// Runs its cases, and compares.
+    /// Its null models, by name: what each takes away.
+    pub fn nulls(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.nulls.iter().map(|(name, model)| (name.as_str(), model.about.as_str()))
+    }
+
+    /// Runs its cases, and compares; `nulls`: runs its null models too, so that rows that cannot fail are found.
     ///
     /// # Errors
     /// A case cannot be run, or a quantity has no value: which line says so.
-    pub fn run(&self, observer: &dyn Observer) -> Result<Vec<Row>, StudyError> {
+    pub fn run(&self, nulls: bool, observer: &dyn Observer) -> Result<Vec<Row>, StudyError> {
         let path = self.folder.join("figure.toml");
-        let mut measures = Measures::new();
-        for (name, (line, case)) in &self.cases {
-            let named = Within { observer, what: format!("{}, {name}", self.id) };
-            let found = case.run(&self.folder, &named);
-            if !observer.goes_on() {
-                return Err(StudyError::Interrupted);
-            }
-            let found = found.map_err(|error| error.of(format!("case {name}")).at(&path, *line))?;
-            measures.extend(found.into_iter().map(|(measure, value): (String, Measure)| (format!("{name}.{measure}"), value)));
+        let mut runs = Runs { figure: self, path: &path, observer, done: Vec::new() };
+        let measures = runs.measures(&self.cases, "")?;
+        let mut without = BTreeMap::new();
+        for (name, model) in self.nulls.iter().filter(|_| nulls) {
+            let changed = model.apply(&self.cases)?;
+            without.insert(name.as_str(), runs.measures(&changed, &format!(" without ({name})"))?);
         }
         let rows = self.expected.iter().map(|expected| {
             let (line, text) = &self.quantities[&expected.quantity];
             let simulated = expression::value(text, &measures)
                 .and_then(|value| if value.is_finite() { Ok(value) } else { Err(StudyError::contradiction("not a number").of(text)) })
                 .map_err(|error| error.at(&path, *line))?;
-            Ok(Row { figure: self.id.clone(), expected: expected.clone(), simulated, verdict: expected.judge(simulated) })
+            // What cannot be computed there (a latency of nothing) agrees with nothing.
+            let number = |found| expression::value(text, found).ok().filter(|value| value.is_finite()).unwrap_or(f64::NAN);
+            let of_null = |name: &String| without.get(name.as_str()).map(number);
+            let without = expected.null.as_ref().and_then(of_null);
+            let no_test = without.map_or(expected.verdict == Verdict::NoTest, |value| expected.judge(value) == Verdict::Agrees);
+            let verdict = match expected.judge(simulated) {
+                Verdict::Agrees if no_test => Verdict::NoTest,
+                verdict => verdict,
+            };
+            Ok(Row { figure: self.id.clone(), expected: expected.clone(), simulated, without, verdict })
         });
         rows.collect()
+    }
+}
+
+/// The runs of a figure. A case that a null model leaves as it is, or takes in place of another one, runs once.
+struct Runs<'a> {
+    figure: &'a Figure,
+    path: &'a Path,
+    observer: &'a dyn Observer,
+    done: Vec<(Written, case::Named)>,
+}
+
+impl Runs<'_> {
+    /// The measures of these cases.
+    fn measures(&mut self, cases: &BTreeMap<String, Written>, note: &str) -> Result<Measures, StudyError> {
+        let mut measures = Measures::new();
+        for (name, written) in cases {
+            let known = self.done.iter().find(|(done, _)| done.sort == written.sort && done.keys == written.keys);
+            let found = match known {
+                Some((_, found)) => found.clone(),
+                None => self.run(name, written, note)?,
+            };
+            measures.extend(found.into_iter().map(|(measure, value)| (format!("{name}.{measure}"), value)));
+        }
+        Ok(measures)
+    }
+
+    fn run(&mut self, name: &str, written: &Written, note: &str) -> Result<case::Named, StudyError> {
+        let named = Within { observer: self.observer, what: format!("{}, {name}{note}", self.figure.id) };
+        let found = Case::read(written.sort, &written.keys, &self.figure.folder).and_then(|case| case.run(&self.figure.folder, &named));
+        if !self.observer.goes_on() {
+            return Err(StudyError::Interrupted);
+        }
+        let found = found.map_err(|error| error.of(format!("case {name}{note}")).at(self.path, written.line))?;
+        self.done.push((written.clone(), found.clone()));
+        Ok(found)
     }
 }
 
@@ -445,12 +549,14 @@ pub fn table(rows: &[Row]) -> Table {
         ("relation", text(|row| row.expected.relation.name())),
         ("published", number(|row| row.expected.published)),
         ("simulated", number(|row| row.simulated)),
+        ("without", Column::Number(rows.iter().map(|row| row.without.filter(|value| value.is_finite())).collect())),
         ("difference", number(Row::difference)),
         ("tolerance", number(|row| row.expected.tolerance)),
         ("verdict", text(|row| row.verdict.name())),
         ("expected_verdict", text(|row| row.expected.verdict.name())),
         ("obtained", text(|row| row.expected.obtained.name())),
         ("fitted", text(|row| &row.expected.fitted)),
+        ("null", text(|row| row.expected.null.as_deref().unwrap_or(""))),
         ("reason", text(|row| &row.expected.reason)),
         ("document", text(|row| &row.expected.document)),
         ("place", text(|row| &row.expected.place)),

@@ -7,11 +7,14 @@ use std::fmt::Write;
 /// The page.
 pub fn html(figures: &[(&Figure, Vec<Row>)]) -> String {
     let mut page = String::from(
-        "<style>body{max-width:1200px}.pair{display:flex;gap:1em}.pair>div{flex:1}td:nth-child(n+7){text-align:left}</style>\n",
+        "<style>body{max-width:1200px}.pair{display:flex;gap:1em}.pair>div{flex:1}td:nth-child(n+8){text-align:left}</style>\n",
     );
     for (figure, rows) in figures {
         let _ = writeln!(page, "<section><h2>{}: {}</h2><p>{}</p>", escape(&figure.id), escape(&figure.title), escape(&figure.about));
-        page += "<table><tr><th>quantity</th><th>published</th><th>simulated</th><th>difference</th><th>tolerance</th><th>unit</th>\
+        for (name, about) in figure.nulls() {
+            let _ = writeln!(page, "<p>Null model <code>{}</code>: {}.</p>", escape(name), escape(about));
+        }
+        page += "<table><tr><th>quantity</th><th>published</th><th>simulated</th><th>null model</th><th>difference</th><th>tolerance</th><th>unit</th>\
                  <th>verdict</th><th>obtained</th><th>source</th><th>remark</th></tr>\n";
         for row in rows {
             let expected = &row.expected;
@@ -21,6 +24,7 @@ pub fn html(figures: &[(&Figure, Vec<Row>)]) -> String {
                 expected.quantity.clone(),
                 format!("{} {}", expected.relation.name(), expected.published),
                 show(row.simulated),
+                row.without.map_or_else(String::new, show),
                 show(row.difference()),
                 show(expected.tolerance),
                 expected.unit.clone(),
@@ -49,6 +53,7 @@ pub fn html(figures: &[(&Figure, Vec<Row>)]) -> String {
 /// Four digits.
 pub fn show(value: f64) -> String {
     match value.abs() {
+        _ if value.is_nan() => String::from("none"),
         0.0 => String::from("0"),
         size @ 1e-3..1e9 => {
             let digits = (3 - size.log10().floor() as i32).max(0) as usize;

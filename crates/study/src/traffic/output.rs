@@ -115,6 +115,7 @@ pub fn summary(outcome: &TrafficOutcome) -> Value {
                 "saturated": point.saturated,
                 "partial": point.partial,
                 "steady": point.steady,
+                "too_short": point.too_short.is_some(),
                 // Of several classes together they would be those of whichever sends most: see `classes`.
                 "latency_ns": times(&point.latency(), point.saturated || point.classes.len() > 1),
                 "fct_ns": times(&point.fct(), point.saturated || point.classes.len() > 1),
@@ -237,8 +238,10 @@ pub fn text(outcome: &TrafficOutcome) -> String {
         }
         if point.partial {
             remarks.push(String::from("partial"));
-        } else if !point.steady {
-            remarks.push(String::from("warm-up found nothing steady"));
+        } else if let Some(least) = point.too_short {
+            remarks.push(format!("too short: --time of {least} at least"));
+        } else if !point.steady && !point.saturated {
+            remarks.push(String::from("not steady: needs a longer warm-up"));
         }
         if let [class] = point.classes.as_slice()
             && let Some(SlowDown { p50, p99, p999 }) = SlowDown::of(&class.slow_down).filter(|_| !class.saturated)
@@ -309,6 +312,8 @@ pub fn points_table(points: &[Point]) -> Table {
         ("accepted", numbers(rows.iter().map(|(_, class)| Some(class.accepted)))),
         ("saturated", integers(rows.iter().map(|(_, class)| u64::from(class.saturated)))),
         ("partial", integers(rows.iter().map(|(point, _)| u64::from(point.partial)))),
+        ("steady", integers(rows.iter().map(|(point, _)| u64::from(point.steady)))),
+        ("too_short", integers(rows.iter().map(|(point, _)| u64::from(point.too_short.is_some())))),
         ("latency_mean_ns", time(|class| &class.latency, |times| times.mean)),
         ("latency_p50_ns", time(|class| &class.latency, |times| times.p50)),
         ("latency_p99_ns", time(|class| &class.latency, |times| times.p99)),

@@ -51,9 +51,12 @@ about = \"Nodes of a machine.\"
 tree.on = { machine = \"8-ary-2-tree\" }
 [quantity]
 \"nodes\" = \"tree.nodes\"
+[null.small]
+about = \"a smaller machine\"
+case.tree.on.machine = \"bxi-v2\"
 ";
-const NAMES: &str = "row,quantity,unit,relation,published,tolerance,obtained,fitted,verdict,reason,document,place\n";
-const EXPECTED: &str = ",nodes,nodes,=,64,0,predicted,,agrees,,a document,a place\n";
+const NAMES: &str = "row,quantity,unit,relation,published,tolerance,obtained,fitted,null,verdict,reason,document,place\n";
+const EXPECTED: &str = ",nodes,nodes,=,64,0,predicted,,,agrees,,a document,a place\n";
 
 /// A folder of figures with one of these files; its error, from loading or from running.
 fn broken(description: Option<&str>, expected: Option<&str>) -> String {
@@ -62,7 +65,7 @@ fn broken(description: Option<&str>, expected: Option<&str>) -> String {
     fs::create_dir(&one).unwrap();
     description.into_iter().for_each(|text| fs::write(one.join("figure.toml"), text).unwrap());
     expected.into_iter().for_each(|text| fs::write(one.join("expected.csv"), text).unwrap());
-    Figure::load(folder.path(), "one").and_then(|figure| figure.run(&Silent)).unwrap_err().to_string()
+    Figure::load(folder.path(), "one").and_then(|figure| figure.run(false, &Silent)).unwrap_err().to_string()
 }
 
 #[test]
@@ -92,9 +95,26 @@ fn what_is_broken_is_named_with_file_and_line() {
             ["expected.csv:2: ", "no quantity \"knots\" in figure.toml; there are \"nodes\""],
         ),
         (Some(DESCRIPTION), Some(&good.replace(",64,", ",many,")), ["expected.csv:2: ", "published \"many\": expected a number"]),
-        (Some(DESCRIPTION), Some(&good.replace("predicted", "guessed")), ["expected.csv:2: ", "expected calibrated or predicted"]),
+        (
+            Some(DESCRIPTION),
+            Some(&good.replace("predicted", "guessed")),
+            ["expected.csv:2: ", "expected input or calibrated or informed or predicted"],
+        ),
         (Some(DESCRIPTION), Some(&good.replace("predicted", "calibrated")), ["expected.csv:2: ", "fitted"]),
         (Some(DESCRIPTION), Some(&good.replace("agrees", "differs")), ["expected.csv:2: ", "reason"]),
+        (
+            Some(DESCRIPTION),
+            Some(&good.replace("predicted,,,", "predicted,,none,")),
+            ["expected.csv:2: ", "null \"none\": expected one of small"],
+        ),
+        (Some(DESCRIPTION), Some(&good.replace("predicted,,,", "input,,small,")), ["expected.csv:2: ", "an input has no null model"]),
+        (Some(&DESCRIPTION.replace("case.tree", "case.bush")), Some(good.as_str()), ["figure.toml:7: null model small", "case \"bush\""]),
+        (
+            Some(&DESCRIPTION.replace("machine = \"bxi-v2\"", "machin = 1")),
+            Some(good.as_str()),
+            ["figure.toml:7: null model small", "unknown field `machin`"],
+        ),
+        (Some(DESCRIPTION.split("[null").next().unwrap()), Some(good.as_str()), ["expected.csv:2: ", "needs a null model"]),
         (Some(DESCRIPTION), Some(&format!("{good}x,y\n")), ["expected.csv:3: ", "2 fields"]),
         (Some(DESCRIPTION), Some(&format!("{good}\"x\n")), ["expected.csv:3: ", "does not end"]),
         (Some(DESCRIPTION), Some(NAMES), ["expected.csv:1: ", "nothing is expected"]),
@@ -121,7 +141,7 @@ fn a_figure_is_judged_by_its_tolerance() {
         row("=", "62", "2"),
     ];
     fs::write(one.join("expected.csv"), NAMES.to_owned() + &rows.concat()).unwrap();
-    let rows = Figure::load(folder.path(), "one").unwrap().run(&Silent).unwrap();
+    let rows = Figure::load(folder.path(), "one").unwrap().run(false, &Silent).unwrap();
     let verdicts: Vec<Verdict> = rows.iter().map(|row| row.verdict).collect();
     use Verdict::{Agrees, Differs};
     assert_eq!(verdicts, [Agrees, Differs, Agrees, Differs, Agrees, Agrees]);
@@ -131,6 +151,53 @@ fn a_figure_is_judged_by_its_tolerance() {
         assert!(!json[1][key].is_null(), "{key}");
     }
     assert_eq!((&json[1]["difference"], &json[1]["tolerance"]), (&4.0.into(), &3.0.into()));
+}
+
+/// A row that the null model agrees with too is no test; without running it, what is known counts.
+#[test]
+fn a_row_that_cannot_fail_is_no_test() {
+    let folder = tempfile::tempdir().unwrap();
+    let one = folder.path().join("one");
+    fs::create_dir(&one).unwrap();
+    let description = "title = \"x\"
+about = \"y\"
+[topology]
+tree.on = { machine = \"8-ary-2-tree\" }
+small_1.on = { machine = \"8-ary-2-tree\", nodes = 64, set = [\"machine.description=a\"] }
+switch_1.on = { machine = \"bxi-v2\", nodes = 4 }
+[null.fewer]
+about = \"four nodes\"
+instead = { \"small_*\" = \"switch_*\" }
+[null.none]
+about = \"nothing is taken away\"
+all.on.set = [\"machine.description=b\"]
+[quantity]
+small = \"small_1.nodes\"
+ratio = \"tree.nodes / (small_1.nodes > 4)\"
+";
+    fs::write(one.join("figure.toml"), description).unwrap();
+    let row = |quantity: &str, obtained: &str, null: &str, verdict: &str| {
+        format!(",{quantity},nodes,=,64,0,{obtained},,{null},{verdict},a reason,a document,a place\n")
+    };
+    let rows = [
+        row("small", "predicted", "fewer", "agrees"),
+        row("small", "predicted", "none", "no test"),
+        row("small", "predicted", "none", "agrees"),
+        row("small", "predicted", "fewer", "no test"),
+        row("ratio", "predicted", "fewer", "agrees"),
+        row("small", "input", "", "agrees"),
+    ];
+    fs::write(one.join("expected.csv"), NAMES.to_owned() + &rows.concat()).unwrap();
+    let figure = Figure::load(folder.path(), "one").unwrap();
+    use Verdict::{Agrees, NoTest};
+    let verdicts = |nulls: bool| figure.run(nulls, &Silent).unwrap().iter().map(|row| row.verdict).collect::<Vec<_>>();
+    assert_eq!(verdicts(true), [Agrees, NoTest, NoTest, Agrees, Agrees, Agrees], "nothing by 0 agrees with nothing");
+    assert_eq!(verdicts(false), [Agrees, NoTest, Agrees, NoTest, Agrees, Agrees]);
+    let rows = figure.run(true, &Silent).unwrap();
+    let without: Vec<Option<f64>> = rows.iter().map(|row| row.without).collect();
+    assert_eq!(without[..4], [Some(4.0), Some(64.0), Some(64.0), Some(4.0)]);
+    assert!(without[4].is_some_and(f64::is_nan) && without[5].is_none());
+    assert_eq!(figure::table(&rows).json()[4]["without"], serde_json::Value::Null);
 }
 
 #[test]

@@ -445,6 +445,27 @@ fn a_steady_network_ends_its_warm_up_and_a_saturated_one_does_not_hang() {
     assert!(point.saturated && point.warmup <= SimTime::from_us(600), "{}", point.warmup);
 }
 
+/// A network that was empty when the measurement began fills: that is no saturation. Long windows know, short ones say
+/// that they do not.
+#[test]
+fn filling_is_not_saturation() {
+    let tree = || FatTree::k_ary_n_tree(16, 2).unwrap().build();
+    for (time, short, steady) in [(2, true, false), (20, false, false), (400, false, true)] {
+        let mut setup = setup(tree(), &["pattern=uniform"], time);
+        setup.warmup = Some(SimTime::ZERO);
+        let point = run(&setup, Some(0.4));
+        assert_eq!((point.saturated, point.too_short.is_some(), point.steady), (false, short, steady), "{time} us");
+        assert!(point.too_short.is_none_or(|least| least > SimTime::from_us(time)), "{time} us");
+    }
+    // What the links cannot carry is saturated from any start, as soon as the window can tell.
+    for (warmup, time) in [(0, 20), (0, 200), (100, 200)] {
+        let mut setup = setup(tree(), &["pattern=incast:8"], time);
+        setup.warmup = Some(SimTime::from_us(warmup));
+        let point = run(&setup, Some(0.5));
+        assert!(point.saturated && point.too_short.is_none(), "{warmup} us, {time} us");
+    }
+}
+
 #[test]
 fn a_point_that_is_ended_says_so() {
     let setup = setup(FatTree::k_ary_n_tree(8, 2).unwrap().build(), &["pattern=uniform"], 1000);

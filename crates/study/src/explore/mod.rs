@@ -23,6 +23,10 @@
 //! assert_eq!(explored.classes[1].timing.describe(), "eager limit 0 B");
 //! ```
 
+mod timeless;
+
+pub use timeless::{TIME, timeless};
+
 use crate::live::{TimingSpec, Waiting};
 use narrows_engine::stream;
 use narrows_live::Delay;
