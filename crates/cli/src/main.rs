@@ -1,6 +1,7 @@
 //! `narrows`: MPI programs on a simulated machine.
 
 mod analyse;
+mod cite;
 mod config;
 mod explore;
 mod failure;
@@ -34,10 +35,13 @@ use std::process::ExitCode;
 
 /// Shows how an MPI program runs on a network that you do not have.
 #[derive(Parser)]
-#[command(version, propagate_version = true, after_help = EXAMPLES)]
+#[command(version, propagate_version = true, arg_required_else_help = true, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
+    /// Prints a BibTeX entry
+    #[arg(long, exclusive = true)]
+    cite: bool,
 }
 
 const EXAMPLES: &str = "Examples:
@@ -150,7 +154,10 @@ fn command() -> ExitCode {
             return failure::end(Err(today(&wrong, &words).unwrap_or_else(|| wrong.render().to_string()).into()));
         }
     };
-    failure::end(match cli.command {
+    let Cli { command: Some(command), cite: false } = cli else {
+        return failure::end(print(&cite::entry()).map(|()| exit::DONE).map_err(Into::into));
+    };
+    failure::end(match command {
         Command::Run(args) => run::run(args),
         Command::Explore(args) => explore::run(args),
         Command::Replay(args) => replay::run(args),
