@@ -21,6 +21,8 @@ test_packages=("${demo_packages[@]}" g++ gfortran netpipe-openmpi hpcc lammps py
 mpi_packages=(gcc libc6-dev openmpi-bin libopenmpi-dev libclang1-14)
 # qemu, a cross compiler and a C library for ARM64: no package of that architecture itself.
 foreign_packages=(qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
+# Of that architecture, unpacked into a folder for the tests: 520 MB.
+foreign_debian=(libopenmpi3 lammps)
 bench_packages=("${demo_packages[@]}" libsimgrid-dev g++ python3)
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -250,6 +252,8 @@ foreign)
     rust_target aarch64-unknown-linux-gnu
     wheel mpis/mpich "$mpich_wheel" mpicc
     foreign_wheel foreign/aarch64/mpich "$mpich_wheel" manylinux_2_28_aarch64
+    say "unpacking Debian's arm64 packages of ${foreign_debian[*]} into target/foreign/aarch64/debian, if they are not there"
+    scripts/sysroot.sh arm64 target/foreign/aarch64/debian "${foreign_debian[@]}"
     ;;
 bench)
     packages "${bench_packages[@]}"

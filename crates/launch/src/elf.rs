@@ -11,6 +11,8 @@ pub enum File {
     Foreign(&'static Processor, String),
     /// Statically linked.
     Static,
+    /// The same for another processor that we know.
+    ForeignStatic,
     /// ELF with addresses of 32 bits.
     Narrow,
     /// ELF with the highest byte first.
@@ -105,7 +107,8 @@ pub fn classify(bytes: &[u8]) -> File {
     match interpreter(bytes) {
         Some(path) if processor.is_ours() => File::Dynamic(path),
         Some(path) => File::Foreign(processor, path),
-        None => File::Static,
+        None if processor.is_ours() => File::Static,
+        None => File::ForeignStatic,
     }
 }
 
@@ -183,5 +186,8 @@ mod tests {
         let File::Foreign(processor, linker) = classify(&dynamic(other)) else { panic!("{:?}", classify(&dynamic(other))) };
         assert_eq!((processor.machine, linker.as_str()), (other, "/lib/ld"));
         assert_eq!(classify(&dynamic(21)), File::OtherMachine(21));
+        let mut header = dynamic(other);
+        header[64] = 1;
+        assert_eq!(classify(&header), File::ForeignStatic);
     }
 }

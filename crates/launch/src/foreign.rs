@@ -55,7 +55,11 @@ pub(crate) fn of(program: &Path) -> Result<Option<Foreign>, LaunchError> {
     let bytes = fs::read(program).map_err(|error| LaunchError::Io { path: program.to_owned(), error })?;
     match elf::classify(&bytes) {
         File::Foreign(processor, linker) => Foreign::new(program, processor, &linker).map(Some),
-        _ => Ok(None),
+        File::ForeignStatic => Err(LaunchError::Static(program.to_owned())),
+        File::Narrow => Err(LaunchError::Narrow(program.to_owned())),
+        File::BigEndian => Err(LaunchError::BigEndian(program.to_owned())),
+        File::OtherMachine(machine) => Err(LaunchError::OtherMachine { program: program.to_owned(), machine }),
+        File::Dynamic(_) | File::Static | File::Script(_) | File::Other => Ok(None),
     }
 }
 
@@ -65,6 +69,9 @@ impl Foreign {
         let name = format!("qemu-{}", processor.architecture);
         let qemu = find(&name).or_else(|_| find(&format!("{name}-static")));
         let qemu = qemu.map_err(|_| missing(format!("{name} is not in PATH; install qemu-user")))?;
+        // A program in a sysroot: that one. A root folder of this computer is none.
+        let around = program.canonicalize().unwrap_or_default();
+        let around: Vec<PathBuf> = around.ancestors().skip(1).filter(|folder| *folder != Path::new("/")).map(Path::to_owned).collect();
         let named = env::var_os("QEMU_LD_PREFIX").filter(|folder| !folder.is_empty()).map(PathBuf::from);
         // Debian's package for cross compilers, or a system that has programs of both processors.
         let usual = [PathBuf::from(format!("/usr/{}-linux-gnu", processor.architecture)), PathBuf::from("/")];
@@ -74,7 +81,7 @@ impl Foreign {
             Some(folder) => {
                 return Err(missing(format!("QEMU_LD_PREFIX={} has no {linker}; name a folder with a C library of it", folder.display())));
             }
-            None => usual.into_iter().find(has_linker).ok_or_else(|| {
+            None => around.into_iter().chain(usual).find(has_linker).ok_or_else(|| {
                 missing(format!(
                     "no C library ({linker}) of it here; install libc6-{}-cross, or name a folder that has one with QEMU_LD_PREFIX",
                     processor.debian()

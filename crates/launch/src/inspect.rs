@@ -174,7 +174,7 @@ pub(crate) fn library_of(program: &Path) -> Result<PathBuf, LaunchError> {
     let bytes = fs::read(program).map_err(|error| LaunchError::Io { path: program.to_owned(), error })?;
     match elf::classify(&bytes) {
         File::Dynamic(linker) => library_of_executable(program, &linker),
-        File::Static => Err(LaunchError::Static(program.to_owned())),
+        File::Static | File::ForeignStatic => Err(LaunchError::Static(program.to_owned())),
         File::Foreign(processor, linker) => library_of_foreign(program, &Foreign::new(program, processor, &linker)?, &linker),
         File::Narrow => Err(LaunchError::Narrow(program.to_owned())),
         File::BigEndian => Err(LaunchError::BigEndian(program.to_owned())),

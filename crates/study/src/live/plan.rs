@@ -229,6 +229,12 @@ impl<'a> Plan<'a> {
         says: &dyn Fn(&str),
     ) -> Result<Plan<'a>, StudyError> {
         let counter = spec.counter(&program.mpi)?;
+        if let Some(foreign) = program.mpi.foreign.as_ref().filter(|_| !matches!(spec.compute, Compute::None | Compute::File(_))) {
+            observer.warning(&format!(
+                "computing takes the CPU time of qemu on this computer, not that of an {} processor; --compute none leaves it out",
+                foreign.processor.name
+            ));
+        }
         let Times { computing, scales, alone } = spec.times(machine.node.count)?;
         if let Some(alone) = &alone {
             says(&alone.line());
