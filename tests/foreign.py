@@ -35,7 +35,7 @@ BUILD = ROOT / "target/foreign-tests"
 NARROWS = ROOT / "target/release/narrows"
 EXAMPLES = ROOT / "examples"
 
-# Point to point, collectives, communicators, types, one-sided operations, threads, memory that ranks share, files, sockets.
+# Point to point, collectives, communicators, types, one-sided operations, threads, shared memory, files, sockets.
 USUAL = (
     "p2p_(modes|sizes|any|random|mixed|probe|large)|coll_blocking|coll_nonblocking|comm$|dtype$|neighbor$|"
     "rma_(fence|lock|pscw|atomic|shared|spin|passive)|file_time$|sockets|threads_multiple|sessions"

@@ -87,7 +87,7 @@ const SPECIAL_IN_C: &[&str] = &[
 const C_POINTER: &[&str] = &["MPI_Alloc_mem", "MPI_Win_allocate", "MPI_Win_allocate_shared", "MPI_Win_shared_query"];
 
 /// Processors, and the argument registers of their calling conventions; the rest is on the stack.
-const ARCHITECTURES: [(&str, u32); 2] = [("x86_64", 6), ("aarch64", 8)];
+const ARCHITECTURES: [(&str, u32); 3] = [("x86_64", 6), ("aarch64", 8), ("riscv64", 8)];
 
 /// Stack words handed on for MPI_Pcontrol, whose arguments are not known. Our choice; no MPI library reads any.
 const VARIADIC_WORDS: u32 = 8;
@@ -191,5 +191,5 @@ fn compiler() -> String {
         return env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     }
     let own = env::var(format!("CC_{}", target.replace('-', "_")));
-    own.unwrap_or_else(|_| format!("{}-gcc", target.replace("-unknown-", "-")))
+    own.unwrap_or_else(|_| format!("{}-gcc", target.replace("riscv64gc", "riscv64").replace("-unknown-", "-")))
 }

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::{env, fs};
 
 /// A processor whose programs can be run.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Processor {
     /// As people call it.
     pub name: &'static str,
@@ -21,8 +21,11 @@ pub struct Processor {
 }
 
 /// Those for which our libraries can be built (`make foreign`), and what this program was built for.
-pub static PROCESSORS: [Processor; 2] =
-    [Processor { name: "x86-64", architecture: "x86_64", machine: 62 }, Processor { name: "ARM64", architecture: "aarch64", machine: 183 }];
+pub static PROCESSORS: [Processor; 3] = [
+    Processor { name: "x86-64", architecture: "x86_64", machine: 62 },
+    Processor { name: "ARM64", architecture: "aarch64", machine: 183 },
+    Processor { name: "RISC-V", architecture: "riscv64", machine: 243 },
+];
 
 impl Processor {
     /// That of a number in an ELF header.
@@ -136,7 +139,11 @@ impl Foreign {
 impl Processor {
     /// As Debian calls it.
     fn debian(&self) -> &'static str {
-        if self.architecture == "aarch64" { "arm64" } else { "amd64" }
+        match self.architecture {
+            "aarch64" => "arm64",
+            "x86_64" => "amd64",
+            same => same,
+        }
     }
 }
 

@@ -93,9 +93,11 @@ fn libraries(conjunction: &str) -> String {
     format!("{} {conjunction} {last}", others.join(", "))
 }
 
-/// "x86-64 or ARM64".
+/// "x86-64, ARM64 or RISC-V".
 fn processors() -> String {
-    PROCESSORS.iter().map(|processor| processor.name).collect::<Vec<_>>().join(" or ")
+    let names = PROCESSORS.map(|processor| processor.name);
+    let [others @ .., last] = &names;
+    format!("{} or {last}", others.join(", "))
 }
 
 /// Why a program cannot be launched, and what to do.
