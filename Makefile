@@ -16,9 +16,9 @@
 #                  tests/conformance.py --help, tests/conformance_mpi4py.py --help
 #   make build-mpi target/mpi-debian/narrows, which spreads over the processes of an MPI (docs/how-to/mpi.md); another one
 #                  with MPI=NAME MPICC=PATH
-#   make foreign   the libraries for ARM64 programs too (docs/how-to/other-processors.md)
+#   make foreign   the libraries for ARM64 and RISC-V programs too (docs/how-to/other-processors.md)
 #   make test-foreign
-#                  ARM64 programs under qemu beside the same ones for this computer; no part of make test
+#                  ARM64 and RISC-V programs under qemu beside the same ones for this computer; no part of make test
 #   make install   into /usr/local, or PREFIX=DIR (and DESTDIR=ROOT for who makes packages)
 #   make wheel    a Python wheel for any x86-64 Linux with glibc 2.31 or later, checked by auditwheel, in target/wheels
 #   make deb       a Debian package, target/narrows_VERSION_ARCHITECTURE.deb
@@ -77,7 +77,7 @@ build-mpi: setup-mpi
 
 foreign: build
 	@scripts/setup.sh foreign
-	@CARGO="$(CARGO)" scripts/foreign.sh
+	@CARGO="$(CARGO)" scripts/foreign.sh aarch64 riscv64
 
 install: build
 	scripts/install.sh "$(DESTDIR)" "$(PREFIX)"
@@ -207,6 +207,7 @@ test-processes: build setup-mpi
 
 # Programs of another processor under qemu. No part of test-mpi: it needs qemu and a cross compiler.
 test-foreign: foreign
+	@scripts/setup.sh test-foreign
 	$(PYTHON) tests/foreign.py
 
 test-docs: install-python

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Builds the libraries that enter programs of other processors, beside those for this one, in
 # target/release/lib/ARCHITECTURE.
-#     foreign.sh [aarch64] [riscv64]      the first one if none is named
+#     foreign.sh [aarch64] [riscv64]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target="${CARGO_TARGET_DIR:-target}"
 
-for architecture in "${@:-aarch64}"; do
+for architecture in "$@"; do
     triple="${architecture/riscv64/riscv64gc}-unknown-linux-gnu"
     linker="CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$triple")_LINKER"
     env "$linker=$architecture-linux-gnu-gcc" "${CARGO:-cargo}" build --release --target "$triple" \

