@@ -305,7 +305,8 @@ def main() -> int:
         for case, source in usual(options.k, options.all, processor.native.name):
             # RISC-V with four ranks, and others where a case wants them.
             for ranks in case.ranks if len(case.ranks) == 1 else (4,) if processor is RISCV and "4" in numbers else map(int, numbers):
-                if str(ranks) in numbers:
+                # Windows of Open MPI 5.0.7: docs/limits.md.
+                if str(ranks) in numbers and not (processor is RISCV and case.name.startswith("rma_")):
                     test = functools.partial(compare, case, source, processor, ranks)
                     jobs.append((f"{processor.architecture} {case.name} n={ranks}", test))
     scratch = tempfile.TemporaryDirectory()

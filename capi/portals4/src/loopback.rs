@@ -140,7 +140,7 @@ impl Library for Way<'_> {
     }
     fn copy(&mut self, from: u64, to: u64, length: u64) {
         let mut bytes = vec![0; length as usize];
-        if copy(from, &mut bytes, false).and_then(|()| copy(to, &mut bytes, true)).is_err() {
+        if copy_own(from, &mut bytes, false).and_then(|()| copy_own(to, &mut bytes, true)).is_err() {
             panic!("{length} bytes at {from:#x} or {to:#x} are not there");
         }
         self.charged.copied += length;
