@@ -16,6 +16,9 @@
 #                  tests/conformance.py --help, tests/conformance_mpi4py.py --help
 #   make build-mpi target/mpi-debian/narrows, which spreads over the processes of an MPI (docs/how-to/mpi.md); another one
 #                  with MPI=NAME MPICC=PATH
+#   make foreign   the libraries for ARM64 and RISC-V programs too (docs/how-to/other-processors.md)
+#   make test-foreign
+#                  ARM64 and RISC-V programs under qemu beside the same ones for this computer; no part of make test
 #   make install   into /usr/local, or PREFIX=DIR (and DESTDIR=ROOT for who makes packages)
 #   make wheel    a Python wheel for any x86-64 Linux with glibc 2.31 or later, checked by auditwheel, in target/wheels
 #   make deb       a Debian package, target/narrows_VERSION_ARCHITECTURE.deb
@@ -43,7 +46,7 @@ SIDE_BY_SIDE := test-figures test-portals test-onesided test-handlers test-otf2 
 ONE_BY_ONE := test-rotation test-programs test-intel test-mailbox test-nics test-lossy test-rails test-gateways
 MPI_TESTS := $(filter-out |,$(SIDE_BY_SIDE)) $(ONE_BY_ONE)
 
-.PHONY: all demo build build-mpi install deb wheel ci test test-all test-rust test-mpi $(MPI_TESTS) test-processes install-python docs-site conformance fuzz miri lint bench gate setup setup-demo setup-test setup-bench setup-python setup-miri setup-mpi clean
+.PHONY: all demo build build-mpi install deb wheel ci test test-all test-rust test-mpi $(MPI_TESTS) test-processes foreign test-foreign install-python docs-site conformance fuzz miri lint bench gate setup setup-demo setup-test setup-bench setup-python setup-miri setup-mpi clean
 
 all: build
 
@@ -71,6 +74,10 @@ build:
 
 build-mpi: setup-mpi
 	@CARGO="$(CARGO)" scripts/build_mpi.sh $(MPI) $(MPICC)
+
+foreign: build
+	@scripts/setup.sh foreign
+	@CARGO="$(CARGO)" scripts/foreign.sh aarch64 riscv64
 
 install: build
 	scripts/install.sh "$(DESTDIR)" "$(PREFIX)"
@@ -197,6 +204,11 @@ test-processes: build setup-mpi
 	@CARGO="$(CARGO)" scripts/build_mpi.sh debian mpicc
 	@CARGO="$(CARGO)" scripts/build_mpi.sh mpich target/mpis/mpich/bin/mpicc
 	$(PYTHON) tests/processes.py
+
+# Programs of another processor under qemu. No part of test-mpi: it needs qemu and a cross compiler.
+test-foreign: foreign
+	@scripts/setup.sh test-foreign
+	$(PYTHON) tests/foreign.py
 
 test-docs: install-python
 	$(PYTHON) tests/docs_commands.py

@@ -9,6 +9,8 @@ package="target/narrows_${version}_$architecture.deb"
 
 rm -rf "$root"
 scripts/install.sh "$root" /usr
+# A package is for one processor.
+rm -rf "$root"/usr/lib/narrows/{aarch64,riscv64}
 find "$root/usr/share/man" -name '*.1' -exec gzip -9 -n {} +
 document="$root/usr/share/doc/narrows"
 install -D -m 644 README.md "$document/README.md"

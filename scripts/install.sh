@@ -18,6 +18,13 @@ for library in portals narrows_fi narrows_preload narrows_recorder narrows_launc
     # libfabric looks for *-fi.so, and the others follow it.
     binary "$built/lib$library.so" "$root/lib/narrows/lib${library//_/-}.so" 644
 done
+# What enters programs of other processors, where `make foreign` has made it.
+for folder in "$built"/lib/aarch64 "$built"/lib/riscv64; do
+    [[ -d "$folder" ]] || continue
+    for library in "$folder"/*.so; do
+        install -D -m 644 "$library" "$root/lib/narrows/${folder##*/}/${library##*/}"
+    done
+done
 install -D -m 644 capi/portals4/include/portals4.h "$root/include/portals4.h"
 install -D -m 644 capi/portals4/include/narrows/gsas.h "$root/include/narrows/gsas.h"
 install -d "$root/lib/pkgconfig" "$root/share/narrows" "$root/share/man/man1"

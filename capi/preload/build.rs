@@ -86,20 +86,22 @@ const SPECIAL_IN_C: &[&str] = &[
 /// Fortran entry points that return a C pointer: the same call under another name (Open MPI, MPICH).
 const C_POINTER: &[&str] = &["MPI_Alloc_mem", "MPI_Win_allocate", "MPI_Win_allocate_shared", "MPI_Win_shared_query"];
 
-/// Argument registers of the calling convention; the rest is on the stack.
-const REGISTERS: u32 = 6;
+/// Processors, and the argument registers of their calling conventions; the rest is on the stack.
+const ARCHITECTURES: [(&str, u32); 3] = [("x86_64", 6), ("aarch64", 8), ("riscv64", 8)];
 
 /// Stack words handed on for MPI_Pcontrol, whose arguments are not known. Our choice; no MPI library reads any.
 const VARIADIC_WORDS: u32 = 8;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    if env::var("CARGO_CFG_TARGET_ARCH").as_deref() != Ok("x86_64") || env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("linux") {
-        panic!("narrows-preload: only Linux on x86_64; the trampolines in src/trampoline.rs are written for its calling convention");
-    }
+    let architecture = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
+    let registers = ARCHITECTURES.iter().find(|known| known.0 == architecture).map(|known| known.1);
+    let Some(registers) = registers.filter(|_| env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux")) else {
+        panic!("narrows-preload: only Linux on the processors of src/arch; the trampolines are written for their calling conventions");
+    };
     let out = env::var("OUT_DIR").expect("cargo sets OUT_DIR");
     let out = Path::new(&out);
-    fs::write(out.join("symbols.rs"), symbols()).expect("OUT_DIR is writable");
+    fs::write(out.join("symbols.rs"), symbols(registers)).expect("OUT_DIR is writable");
     stand_in(out);
     println!("cargo:rustc-cdylib-link-arg=-Wl,--no-as-needed");
     println!("cargo:rustc-cdylib-link-arg=-L{}", out.display());
@@ -114,11 +116,11 @@ struct Symbol {
     fortran: bool,
 }
 
-fn symbols() -> String {
+fn symbols(registers: u32) -> String {
     let mut list = Vec::new();
     for (id, call) in CALLS.iter().enumerate().filter(|(_, call)| !call.is_trivial()) {
         let arguments = u32::from(call.arguments);
-        let words = if call.name == "MPI_Pcontrol" { VARIADIC_WORDS } else { arguments.saturating_sub(REGISTERS) };
+        let words = if call.name == "MPI_Pcontrol" { VARIADIC_WORDS } else { arguments.saturating_sub(registers) };
         for prefix in ["", "P"] {
             list.push(Symbol { name: format!("{prefix}{}", call.name), id, words, fortran: false });
         }
@@ -126,7 +128,7 @@ fn symbols() -> String {
             continue;
         }
         // ierror, and the lengths of the strings behind all other arguments.
-        let words = (arguments + 1 + u32::from(call.strings)).saturating_sub(REGISTERS);
+        let words = (arguments + 1 + u32::from(call.strings)).saturating_sub(registers);
         let lower = call.name.to_lowercase();
         let mut endings = vec!["_", "_f08_", "_f08ts_"];
         if C_POINTER.contains(&call.name) {
@@ -169,7 +171,7 @@ fn stand_in(out: &Path) {
     let source = out.join("portals.c");
     let code: String = PORTALS.iter().map(|name| format!("void {name}(void) {{}}\n")).collect();
     fs::write(&source, code).expect("OUT_DIR is writable");
-    let compiler = env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    let compiler = compiler();
     let status = process::Command::new(&compiler)
         .args(["-shared", "-fPIC", "-nostdlib", "-Wl,-soname,libportals.so", "-o"])
         .arg(out.join("libportals.so"))
@@ -180,4 +182,14 @@ fn stand_in(out: &Path) {
         Ok(status) => panic!("{compiler} cannot build a shared library: {status}"),
         Err(error) => panic!("a C compiler is needed (package gcc, or set CC): {compiler}: {error}"),
     }
+}
+
+/// As the crate `cc` finds it: CC, for another processor than this one CC_TARGET or Debian's cross compiler.
+fn compiler() -> String {
+    let target = env::var("TARGET").unwrap_or_default();
+    if Ok(&target) == env::var("HOST").as_ref() {
+        return env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    }
+    let own = env::var(format!("CC_{}", target.replace('-', "_")));
+    own.unwrap_or_else(|_| format!("{}-gcc", target.replace("riscv64gc", "riscv64").replace("-unknown-", "-")))
 }

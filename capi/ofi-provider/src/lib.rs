@@ -75,3 +75,11 @@ pub extern "C" fn fi_prov_ini() -> *mut c_void {
         init = sym nw_prov_ini
     )
 }
+
+/// See the first one.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+#[cfg(target_arch = "riscv64")]
+pub extern "C" fn fi_prov_ini() -> *mut c_void {
+    core::arch::naked_asm!("lla a0, {layer}", "tail {init}", layer = sym layer::LAYER, init = sym nw_prov_ini)
+}

@@ -110,7 +110,8 @@ fn datatype_of(number: u32) -> Result<Datatype, Errno> {
         LongDouble,
         LongDoubleComplex,
     ];
-    TYPES.get(number as usize).copied().ok_or(fi::EOPNOTSUPP)
+    let known = |datatype: &Datatype| narrows_portals::HAS_LONG_DOUBLE || !matches!(datatype, LongDouble | LongDoubleComplex);
+    TYPES.get(number as usize).copied().filter(known).ok_or(fi::EOPNOTSUPP)
 }
 
 /// What an atomic is in Portals, and the most bytes of it.

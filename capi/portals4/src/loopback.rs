@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use narrows_engine::EventQueue;
 use narrows_fabric::Notice as Network;
 use narrows_guest::Waited;
+use narrows_heap::copy;
 use narrows_message::{Call, Host, Library, MessageConfig, Notification, Protocol, Rails, Rendezvous};
 use narrows_nic::{
     AnyHeader, AnyNic, Combine, Departure, Event as NicEvent, Fault, Memory, NicConfig, Nics, Out, PayloadId, Process, Wire, Wired,
@@ -139,7 +140,7 @@ impl Library for Way<'_> {
     }
     fn copy(&mut self, from: u64, to: u64, length: u64) {
         let mut bytes = vec![0; length as usize];
-        if copy(from, &mut bytes, false).and_then(|()| copy(to, &mut bytes, true)).is_err() {
+        if copy_own(from, &mut bytes, false).and_then(|()| copy_own(to, &mut bytes, true)).is_err() {
             panic!("{length} bytes at {from:#x} or {to:#x} are not there");
         }
         self.charged.copied += length;
@@ -175,32 +176,32 @@ pub(crate) struct Loopback {
 
 /// Copies between `bytes` and memory of this very process, or says that it is not there. The kernel does it, so that
 /// nothing dies of a wrong address.
-fn copy(address: u64, bytes: &mut [u8], write: bool) -> Result<(), Fault> {
+fn copy_own(address: u64, bytes: &mut [u8], write: bool) -> Result<(), Fault> {
     if bytes.is_empty() {
         return Ok(());
     }
-    let mine = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-    let theirs = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: bytes.len() };
-    // SAFETY: `mine` is a buffer of ours; the kernel checks the other addresses, and their owner promised that the NIC
-    // may use them until the operation is complete.
-    let copied = unsafe {
-        let pid = libc::getpid();
-        if write { libc::process_vm_writev(pid, &mine, 1, &theirs, 1, 0) } else { libc::process_vm_readv(pid, &mine, 1, &theirs, 1, 0) }
+    // SAFETY: no arguments.
+    let pid = unsafe { libc::getpid() };
+    // The owner of the addresses promised that the NIC may use them until the operation is complete.
+    let copied = if write {
+        copy::write(pid, bytes.as_ptr() as u64, address, bytes.len())
+    } else {
+        copy::read(pid, &[libc::iovec { iov_base: address as *mut libc::c_void, iov_len: bytes.len() }], bytes)
     };
-    if copied == bytes.len() as isize { Ok(()) } else { Err(Fault) }
+    if copied.is_ok_and(|copied| copied == bytes.len()) { Ok(()) } else { Err(Fault) }
 }
 
 fn access(place: Place, bytes: &mut [u8], write: bool) -> Result<(), Fault> {
     if place.segments == 0 {
-        return copy(place.address, bytes, write);
+        return copy_own(place.address, bytes, write);
     }
     let (mut skip, mut done) = (place.offset, 0);
     for segment in 0..u64::from(place.segments) {
         let mut words = [0; IOVEC_BYTES as usize];
-        copy(place.address + segment * IOVEC_BYTES, &mut words, false)?;
+        copy_own(place.address + segment * IOVEC_BYTES, &mut words, false)?;
         let [address, size] = [0, 8].map(|at| u64::from_le_bytes(words[at..at + 8].try_into().expect("eight of sixteen bytes")));
         let used = size.saturating_sub(skip).min((bytes.len() - done) as u64) as usize;
-        copy(address.wrapping_add(skip), &mut bytes[done..done + used], write)?;
+        copy_own(address.wrapping_add(skip), &mut bytes[done..done + used], write)?;
         skip = skip.saturating_sub(size);
         done += used;
     }

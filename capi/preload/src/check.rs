@@ -12,6 +12,7 @@ mod collectives;
 mod library;
 mod requests;
 
+use crate::arch::REGISTERS;
 use crate::portals;
 use crate::symbols::{self, Symbol};
 use arguments::{ARGUMENTS, Scratch};
@@ -205,8 +206,8 @@ fn with<T>(act: impl FnOnce(&mut Option<State>) -> T) -> T {
 pub unsafe fn enter(symbol: &Symbol, registers: *mut u64, stack: *mut u64) {
     let count = usize::from(symbol.call().arguments) + usize::from(symbol.fortran);
     let place_of = |position: usize| {
-        // SAFETY: the first six are in registers, the others on the stack.
-        unsafe { if position < 6 { registers.add(position) } else { stack.add(position - 6) } }
+        // SAFETY: the first are in registers, the others on the stack.
+        unsafe { if position < REGISTERS { registers.add(position) } else { stack.add(position - REGISTERS) } }
     };
     let mut words = [0; ARGUMENTS];
     for (position, word) in words.iter_mut().enumerate().take(count) {

@@ -152,7 +152,7 @@ macro_rules! with_caller {
             #[unsafe(naked)]
             #[unsafe(no_mangle)]
             unsafe extern "C" fn $name(a: $a, b: $b) -> c_int {
-                core::arch::naked_asm!("mov rdx, [rsp]", "jmp {from}", from = sym $from)
+                crate::arch::caller_third!($from)
             }
         )*
     };

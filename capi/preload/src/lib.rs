@@ -6,6 +6,7 @@
 //!
 //! * `trampoline.rs`: every `MPI_*`, `PMPI_*`, `mpi_*_`, `mpi_*_f08_` and `mpi_*_f08ts_` symbol. `build.rs` writes the
 //!   list from `narrows-mpicalls`; one piece of assembly serves all.
+//! * `arch.rs`, `arch/`: that assembly, for each processor.
 //! * `symbols.rs`: the real function behind a symbol, wherever the MPI library was loaded.
 //! * `special.rs`: the few MPI calls whose arguments or results change (`MPI_Wtime`, `MPI_Init_thread`, ...).
 //! * `clock.rs`: reading clocks, `sleep.rs`: sleeping and waiting with a deadline.
@@ -62,6 +63,8 @@ static HEAP: narrows_heap::Heap = narrows_heap::Heap;
 // A test executable made from these sources would define clock_gettime and its relatives for itself: it is empty.
 #[cfg(not(test))]
 mod affinity;
+#[cfg(not(test))]
+mod arch;
 #[cfg(not(test))]
 mod caller;
 #[cfg(not(test))]

@@ -4,6 +4,7 @@
 //! other's clocks: which of them comes first is the host's affair, and the one that the host has let run further would
 //! take the other one along.
 
+use crate::arch;
 use crate::places::Objects;
 use crate::{caller, line, openmp, portals, state};
 use std::cell::Cell;
@@ -137,10 +138,6 @@ thread_local! {
 /// So many are said at once. Our own choice: they take some 5 us, which is more than to say so.
 const MANY_LOCKS: u32 = 256;
 
-/// Ticks of the time stamp counter between two such looks: some 10 us. Our own choice, well below what a thread may be
-/// ahead.
-const TICKS: u64 = 30_000;
-
 /// The calling thread has given the lock at that place back, or found it taken and does not wait. It may do so in a
 /// loop, until another thread has changed what the lock protects.
 pub fn may_spin(place: usize) {
@@ -182,12 +179,10 @@ pub fn release(place: usize) {
     if !threads() {
         return;
     }
-    // SAFETY: every processor of this architecture has it.
-    let ticks = || unsafe { core::arch::x86_64::_rdtsc() };
-    if ticks().wrapping_sub(LOOKED.get()) > TICKS {
+    if arch::ticks().wrapping_sub(LOOKED.get()) > arch::TICKS {
         portals::thread_meets();
         // From the end of the look on: it may take longer than the ticks, and no work would be seen between two looks.
-        LOOKED.set(ticks());
+        LOOKED.set(arch::ticks());
     }
     if ORDER.load(Relaxed) {
         portals::lock_is_given(place);

@@ -43,7 +43,7 @@ macro_rules! clocks {
                         unsafe { real() }
                     })
                 }
-                core::arch::naked_asm!("mov rdi, [rsp]", "jmp {from}", from = sym from)
+                crate::arch::caller_first!(from)
             }
         )*
     };

@@ -80,7 +80,7 @@ macro_rules! export {
                 #[unsafe(naked)]
                 #[unsafe(no_mangle)]
                 unsafe extern "C" fn $name() {
-                    core::arch::naked_asm!("mov r11d, {slot}", "jmp {common}", slot = const $slot, common = sym crate::trampoline::common)
+                    crate::arch::stub!($slot, crate::trampoline::common)
                 }
             )*
         }

@@ -1,6 +1,7 @@
 //! Marks around MPI calls.
 //!
-//! Every interposed symbol loads its index into r11 and jumps to [`common`], which saves all argument registers, asks
+//! Every interposed symbol loads its index into a register and jumps to [`common`] (`arch/`), which saves all argument
+//! registers, asks
 //! [`enter`] what to do, and either jumps to the real function as if nothing had been (nested calls, processes outside
 //! a run), or calls it in a frame of its own with a copy of the stack arguments, so that [`leave`] runs afterwards. The
 //! frame has unwind information: debuggers see through it, and C++ exceptions pass.
@@ -8,13 +9,14 @@
 //! Only the outermost MPI call of a thread is marked. One that was left by `longjmp` or an exception is noticed by its
 //! stack address at the next call.
 
+use crate::arch::{self, REGISTERS};
 use crate::symbols::{self, SYMBOLS, Symbol};
 use crate::{check, offload, place, portals, special, state, threads};
 use narrows_mpicalls::{ABORT, ANY, CALLS, NONE, Role};
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// What [`common`] does next, in rax and rdx.
+/// What [`common`] does next, in two registers.
 #[repr(C)]
 pub struct Next {
     /// The real function.
@@ -24,117 +26,17 @@ pub struct Next {
     plan: u64,
 }
 
-/// A subroutine, which leaves anything in rax.
+/// A subroutine, which leaves anything in the register of results.
 const FORTRAN: u32 = 1 << 31;
 
-// In a `global_asm` because a naked function has no unwind information of its own.
-core::arch::global_asm!(
-    ".text",
-    ".p2align 4",
-    ".globl narrows_preload_common",
-    ".hidden narrows_preload_common",
-    ".type narrows_preload_common, @function",
-    "narrows_preload_common:",
-    ".cfi_startproc",
-    "push rbp",
-    ".cfi_def_cfa_offset 16",
-    ".cfi_offset rbp, -16",
-    "mov rbp, rsp",
-    ".cfi_def_cfa_register rbp",
-    "push rbx",
-    ".cfi_offset rbx, -24",
-    // 7 general registers, 8 bytes of padding, 8 vector registers; rsp is a multiple of 16 afterwards.
-    "sub rsp, 200",
-    "mov [rsp], rdi",
-    "mov [rsp + 8], rsi",
-    "mov [rsp + 16], rdx",
-    "mov [rsp + 24], rcx",
-    "mov [rsp + 32], r8",
-    "mov [rsp + 40], r9",
-    "mov [rsp + 48], rax",
-    "movaps [rsp + 64], xmm0",
-    "movaps [rsp + 80], xmm1",
-    "movaps [rsp + 96], xmm2",
-    "movaps [rsp + 112], xmm3",
-    "movaps [rsp + 128], xmm4",
-    "movaps [rsp + 144], xmm5",
-    "movaps [rsp + 160], xmm6",
-    "movaps [rsp + 176], xmm7",
-    "mov edi, r11d",
-    "mov rsi, rsp",
-    "lea rdx, [rbp + 16]",
-    "call {enter}",
-    "mov r11, rax",
-    "mov rbx, rdx",
-    "mov r10, rsp",
-    // Copy of the stack arguments: none if there is no mark.
-    "mov rcx, rbx",
-    "shr rcx, 32",
-    "lea rax, [rcx * 8]",
-    "sub rsp, rax",
-    "2:",
-    "test rcx, rcx",
-    "jz 3f",
-    "dec rcx",
-    "mov rax, [rbp + rcx * 8 + 16]",
-    "mov [rsp + rcx * 8], rax",
-    "jmp 2b",
-    "3:",
-    "mov rdi, [r10]",
-    "mov rsi, [r10 + 8]",
-    "mov rdx, [r10 + 16]",
-    "mov rcx, [r10 + 24]",
-    "mov r8, [r10 + 32]",
-    "mov r9, [r10 + 40]",
-    "mov rax, [r10 + 48]",
-    "movaps xmm0, [r10 + 64]",
-    "movaps xmm1, [r10 + 80]",
-    "movaps xmm2, [r10 + 96]",
-    "movaps xmm3, [r10 + 112]",
-    "movaps xmm4, [r10 + 128]",
-    "movaps xmm5, [r10 + 144]",
-    "movaps xmm6, [r10 + 160]",
-    "movaps xmm7, [r10 + 176]",
-    "test rbx, rbx",
-    "jz 4f",
-    "call r11",
-    "lea rsp, [rbp - 208]",
-    "mov [rsp], rax",
-    "mov [rsp + 8], rdx",
-    "movaps [rsp + 64], xmm0",
-    "movaps [rsp + 80], xmm1",
-    "lea edi, [rbx - 1]",
-    "mov rsi, rsp",
-    "call {leave}",
-    "mov rax, [rsp]",
-    "mov rdx, [rsp + 8]",
-    "movaps xmm0, [rsp + 64]",
-    "movaps xmm1, [rsp + 80]",
-    "mov rbx, [rbp - 8]",
-    ".cfi_remember_state",
-    "leave",
-    ".cfi_def_cfa rsp, 8",
-    "ret",
-    "4:",
-    ".cfi_restore_state",
-    "mov rbx, [rbp - 8]",
-    "leave",
-    ".cfi_def_cfa rsp, 8",
-    "jmp r11",
-    ".cfi_endproc",
-    ".size narrows_preload_common, . - narrows_preload_common",
-    enter = sym enter,
-    leave = sym leave,
-);
-
 unsafe extern "C" {
-    /// Expects the index of the symbol in r11 and everything else as the program passed it.
+    /// Expects the index of the symbol in a register of `arch` and everything else as the program passed it.
     #[link_name = "narrows_preload_common"]
     pub fn common();
 }
 
-/// `registers`: rdi, rsi, rdx, rcx, r8, r9 of the program; `stack`: its arguments on the stack.
-unsafe extern "C" fn enter(slot: u32, registers: *mut u64, stack: *mut u64) -> Next {
+/// `registers`: the program's integer arguments that are passed in registers; `stack`: its arguments on the stack.
+pub unsafe extern "C" fn enter(slot: u32, registers: *mut u64, stack: *mut u64) -> Next {
     let symbol = &SYMBOLS[slot as usize];
     let function = offload::instead(symbol).unwrap_or_else(|| symbol.function());
     if !begin(stack as usize, symbol.id()) {
@@ -147,7 +49,7 @@ unsafe extern "C" fn enter(slot: u32, registers: *mut u64, stack: *mut u64) -> N
     }
     // SAFETY: as above.
     unsafe { check::notes(symbol, registers) };
-    // SAFETY: the return address is below the arguments on the stack.
+    // SAFETY: `common` has the return address below the arguments on the stack, on every processor.
     let place = place::of(unsafe { *stack.sub(1) } as usize);
     // SAFETY: as above.
     let amount = unsafe { amount(symbol, registers) };
@@ -161,8 +63,8 @@ unsafe extern "C" fn enter(slot: u32, registers: *mut u64, stack: *mut u64) -> N
     Next { function, plan: words << 32 | u64::from((symbol.id() + 1) | fortran) }
 }
 
-/// `results`: rax and rdx of the real function.
-unsafe extern "C" fn leave(id: u32, results: *const u64) {
+/// `results`: what the real function returned.
+pub unsafe extern "C" fn leave(id: u32, results: *const u64) {
     // Who wants to know the code of a Fortran call looks at its ierror.
     // SAFETY: the trampoline passes its save area.
     let code = if id & FORTRAN == 0 { (unsafe { *results }) as i32 } else { 0 };
@@ -217,10 +119,10 @@ unsafe fn partner(symbol: &Symbol, registers: *const u64, stack: *const u64) -> 
     let constants = symbols::constants();
     let argument = |position: u8| {
         let position = usize::from(position);
-        // SAFETY: the first six integer arguments are in registers, the others on the stack; MPI passes no others.
+        // SAFETY: the first integer arguments are in registers, the others on the stack; MPI passes no others.
         // Fortran passes addresses of integers that it may not leave out.
         unsafe {
-            let word = if position < 6 { *registers.add(position) } else { *stack.add(position - 6) };
+            let word = if position < REGISTERS { *registers.add(position) } else { *stack.add(position - REGISTERS) };
             match symbol.fortran {
                 true if word == 0 => NONE as i32,
                 true => *(word as *const i32),
@@ -332,8 +234,8 @@ pub unsafe extern "C" fn real_dlsym(handle: *mut c_void, name: *const c_char) ->
 }
 
 extern "C" fn find_dlsym() -> usize {
-    // glibc 2.34 moved dlsym from libdl into libc; x86_64 began with 2.2.5.
-    for version in [c"GLIBC_2.34", c"GLIBC_2.2.5"] {
+    // glibc 2.34 moved dlsym from libdl into libc.
+    for version in [c"GLIBC_2.34", arch::FIRST_GLIBC] {
         // SAFETY: constant strings.
         let found = unsafe { libc::dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) } as usize;
         if found != 0 {
@@ -345,36 +247,12 @@ extern "C" fn find_dlsym() -> usize {
     unsafe { libc::abort() }
 }
 
-/// Programs that load their MPI library by hand (ctypes, Julia) ask `dlsym` for its functions: they get ours in front
-/// of the real ones. And where nothing but ours has that name, the answer is that there is no such function, so that
-/// probing works.
-///
-/// RTLD_NEXT depends on who calls: that one is passed on by a jump.
-#[unsafe(naked)]
-#[unsafe(no_mangle)]
-unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
-    core::arch::naked_asm!(
-        "cmp rdi, -1", // RTLD_NEXT (dlfcn.h)
-        "jne 3f",
-        "mov rax, [rip + {known}]",
-        "test rax, rax",
-        "jnz 2f",
-        "push rdi",
-        "push rsi",
-        "sub rsp, 8",
-        "call {find}",
-        "add rsp, 8",
-        "pop rsi",
-        "pop rdi",
-        "2:",
-        "jmp rax",
-        "3:",
-        "jmp {filtered}",
-        known = sym DLSYM,
-        find = sym find_dlsym,
-        filtered = sym filtered,
-    )
-}
+// Programs that load their MPI library by hand (ctypes, Julia) ask `dlsym` for its functions: they get ours in front
+// of the real ones. And where nothing but ours has that name, the answer is that there is no such function, so that
+// probing works.
+//
+// RTLD_NEXT depends on who calls: that one is passed on by a jump.
+arch::dlsym! { DLSYM, find_dlsym, filtered }
 
 unsafe extern "C" fn filtered(handle: *mut c_void, name: *const c_char) -> *mut c_void {
     // SAFETY: the caller keeps the contract of dlsym.

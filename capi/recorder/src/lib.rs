@@ -13,9 +13,12 @@
 //! * `mpi.rs`: the MPI library in this process: constants, handles, the real functions.
 //! * `requests.rs`: requests that are under way.
 //! * `output.rs`: the file.
+//! * `arch.rs`, `arch/`: the counter of each processor.
 //! * `clock.rs`: real time, CPU time, or that of the simulated machine.
 
 // A test executable made from these sources would define MPI_Send and its relatives for itself: it is empty.
+#[cfg(not(test))]
+mod arch;
 #[cfg(not(test))]
 mod calls;
 #[cfg(not(test))]

@@ -139,7 +139,11 @@ fn native(args: &RecordArgs, recorder: &Recorder) -> Result<i32, Failure> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let shared = apps.iter().map(|app| app.ranks as usize).sum::<usize>() > cores;
     let clock = args.clock.clone().unwrap_or_else(|| String::from(if shared { "cpu" } else { "real" }));
-    let library = launch::Preload::fitted(&recorder.library, mpi.file.as_deref()).map_err(|error| error.to_string())?;
+    let own = match (&mpi.foreign, recorder.library.file_name()) {
+        (Some(_), Some(name)) => live::libraries_of(&mpi, &live::libraries()?)?.join(name),
+        _ => recorder.library.clone(),
+    };
+    let library = launch::Preload::fitted(&own, mpi.file.as_deref()).map_err(|error| error.to_string())?;
     let preload = live::preload_list(&[library.path().to_owned()]);
     let environment = [("LD_PRELOAD", preload), ("NARROWS_RECORD", recorder.folder.display().to_string()), ("NARROWS_RECORD_CLOCK", clock)];
     let environment = environment.map(|(name, value)| (name.to_owned(), value));

@@ -30,6 +30,7 @@ use narrows_channel::layout::{EPOCH_PS, reason, state};
 use narrows_channel::map::Region;
 use narrows_channel::record::{Delivery, Full, Push, Writer, each_delivery, encode_call, encode_command};
 use narrows_channel::{Mapping, MappingError, Processor, RankHeader, Settings};
+use narrows_heap::copy;
 use narrows_message::Call;
 use narrows_mpicalls::Class;
 use narrows_output::say;
@@ -689,15 +690,10 @@ impl Rank {
     fn push(&self, push: &Push) {
         let mut done = 0;
         while done < push.length {
-            let iov_len = (push.length - done) as usize;
-            let mine = libc::iovec { iov_base: (push.source + done) as *mut libc::c_void, iov_len };
-            let theirs = libc::iovec { iov_base: (push.destination + done) as *mut libc::c_void, iov_len };
-            // SAFETY: the kernel checks all addresses, those of this process too.
-            match unsafe { libc::process_vm_writev(push.pid as i32, &mine, 1, &theirs, 1, 0) } {
-                copied @ 1.. => done += copied as u64,
-                failed => {
-                    let error =
-                        if failed == 0 { libc::EFAULT } else { std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EFAULT) };
+            match copy::write(push.pid as i32, push.source + done, push.destination + done, (push.length - done) as usize) {
+                Ok(copied) => done += copied as u64,
+                Err(error) => {
+                    let error = error.raw_os_error().unwrap_or(libc::EFAULT);
                     let header = self.header();
                     header.push_to.store(push.to, Relaxed);
                     header.push_address.store(push.destination, Relaxed);

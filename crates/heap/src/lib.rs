@@ -12,6 +12,10 @@
 //! static HEAP: narrows_heap::Heap = narrows_heap::Heap;
 //! assert_eq!(vec![1, 2, 3].len(), 3);
 //! ```
+//!
+//! [`copy`] reads and writes memory that may not be there.
+
+pub mod copy;
 
 use dlmalloc::{Allocator, Dlmalloc};
 use std::alloc::{GlobalAlloc, Layout};

@@ -19,7 +19,8 @@ pub fn command(transport: Transport, mpi: &Mpi, scratch: &Scratch, apps: &[App],
     // loads it: 28 ms of CPU time per rank instead of 3. Nothing here goes through UCX.
     environment.push(("UCX_MEM_MMAP_HOOK_MODE".to_owned(), "none".to_owned()));
     let network = Network { transport, folder: scratch.path() };
-    let mut command = (mpi.library.command)(&job(mpi, apps, &environment), &network);
+    let apps = started(mpi, apps, &mut environment);
+    let mut command = (mpi.library.command)(&job(mpi, &apps, &environment), &network);
     if mpi.library.holds_folder {
         scratch.held_by(&mut command);
     }
@@ -29,7 +30,18 @@ pub fn command(transport: Transport, mpi: &Mpi, scratch: &Scratch, apps: &[App],
 /// The command that starts programs as their users do, on ranks of this machine, with something more in the environment
 /// of each. No network of ours; values as in [`command`].
 pub fn plain(mpi: &Mpi, apps: &[App], environment: &[(String, String)]) -> Command {
-    (mpi.library.plain)(&job(mpi, apps, environment))
+    let mut environment = environment.to_vec();
+    let apps = started(mpi, apps, &mut environment);
+    (mpi.library.plain)(&job(mpi, &apps, &environment))
+}
+
+/// The programs as the launcher is given them. Those of another processor are arguments of qemu, and so are the
+/// libraries that are loaded into them, which qemu itself could not load.
+fn started(mpi: &Mpi, apps: &[App], environment: &mut Vec<(String, String)>) -> Vec<App> {
+    let Some(foreign) = &mpi.foreign else { return apps.to_vec() };
+    let place = environment.iter().position(|(name, _)| name == "LD_PRELOAD");
+    let preload = place.map(|at| environment.remove(at).1);
+    apps.iter().map(|app| foreign.app(app, preload.as_deref())).collect()
 }
 
 fn job<'a>(mpi: &'a Mpi, apps: &'a [App], environment: &'a [(String, String)]) -> Job<'a> {
@@ -55,7 +67,7 @@ mod tests {
 
     fn line(transport: Transport, (name, version): (&str, &str)) -> (Vec<String>, Vec<(String, String)>) {
         let library = LIBRARIES.iter().find(|library| library.name == name).unwrap();
-        let mpi = Mpi { library, version: version.to_owned(), file: None, launcher: "/x/mpirun".into() };
+        let mpi = Mpi { library, version: version.to_owned(), file: None, launcher: "/x/mpirun".into(), foreign: None };
         let environment = [("LD_PRELOAD", "/n/libp.so"), ("NARROWS_X", "a;b c")].map(|(a, b)| (a.to_owned(), b.to_owned()));
         let app = |ranks, program: &str, arguments: &[&str]| App {
             ranks,
@@ -113,6 +125,23 @@ mod tests {
                 assert!(triples.contains(&["--mca", name, value]), "{triples:?}");
             }
             assert!(!arguments.iter().any(|argument| argument.contains("ofi")), "{arguments:?}");
+        }
+    }
+    #[test]
+    fn programs_of_another_processor_are_arguments_of_qemu() {
+        let foreign = Some(crate::Foreign { processor: &crate::PROCESSORS[1], qemu: "/q/qemu".into(), sysroot: "/s".into() });
+        for name in ["MPICH", "Open MPI"] {
+            let library = LIBRARIES.iter().find(|library| library.name == name).unwrap();
+            let mpi = Mpi { library, version: "5.0.2".into(), file: None, launcher: "/x/mpirun".into(), foreign: foreign.clone() };
+            assert_eq!(mpi.to_string(), format!("{name} 5.0.2 for ARM64 under qemu"));
+            let environment = [("LD_PRELOAD".to_owned(), "/n/p.so".to_owned())];
+            let apps = [App { ranks: 3, program: "./a".into(), arguments: vec!["x".into()] }];
+            let scratch = Scratch::create().unwrap();
+            for command in [command(Transport::Ofi(PROVIDER), &mpi, &scratch, &apps, &environment), plain(&mpi, &apps, &environment)] {
+                let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
+                assert!(words.ends_with(&["/q/qemu", "-L", "/s", "-E", "LD_PRELOAD=/n/p.so", "./a", "x"].map(str::to_owned)), "{words:?}");
+                assert_eq!(words.iter().filter(|word| word.contains("LD_PRELOAD")).count(), 1, "{words:?}");
+            }
         }
     }
 }

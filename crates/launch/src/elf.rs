@@ -1,14 +1,24 @@
 //! The little of ELF that is needed: is it for this machine, and which dynamic linker loads it? Offsets: elf(5).
 
+use crate::foreign::Processor;
+
 /// What kind of file the first bytes show.
 #[derive(Debug, PartialEq, Eq)]
 pub enum File {
     /// Dynamically linked; the path of its dynamic linker.
     Dynamic(String),
+    /// The same for another processor that we know.
+    Foreign(&'static Processor, String),
     /// Statically linked.
     Static,
-    /// ELF for another processor or word size.
-    OtherMachine,
+    /// The same for another processor that we know.
+    ForeignStatic,
+    /// ELF with addresses of 32 bits.
+    Narrow,
+    /// ELF with the highest byte first.
+    BigEndian,
+    /// ELF for a processor that we do not know, with its number.
+    OtherMachine(u16),
     /// A script; its first line without `#!`.
     Script(String),
     /// Anything else.
@@ -16,8 +26,6 @@ pub enum File {
 }
 
 const HEADER: usize = 64;
-const EM_X86_64: u16 = 62;
-const EM_AARCH64: u16 = 183;
 const PT_INTERP: u32 = 3;
 const PT_HEADER: usize = 56;
 
@@ -89,15 +97,18 @@ pub fn classify(bytes: &[u8]) -> File {
     if bytes.len() < HEADER || !bytes.starts_with(b"\x7fELF") {
         return File::Other;
     }
-    // 64 bits, little endian.
-    let machine = u16_at(bytes, 18).unwrap_or(0);
-    let ours = if cfg!(target_arch = "aarch64") { EM_AARCH64 } else { EM_X86_64 };
-    if bytes[4] != 2 || bytes[5] != 1 || machine != ours {
-        return File::OtherMachine;
+    match (bytes[4], bytes[5]) {
+        (2, 1) => {}
+        (1, _) => return File::Narrow,
+        _ => return File::BigEndian,
     }
+    let machine = u16_at(bytes, 18).unwrap_or(0);
+    let Some(processor) = Processor::of(machine) else { return File::OtherMachine(machine) };
     match interpreter(bytes) {
-        Some(path) => File::Dynamic(path),
-        None => File::Static,
+        Some(path) if processor.is_ours() => File::Dynamic(path),
+        Some(path) => File::Foreign(processor, path),
+        None if processor.is_ours() => File::Static,
+        None => File::ForeignStatic,
     }
 }
 
@@ -143,14 +154,40 @@ mod tests {
         assert_eq!(classify(b"MZ"), File::Other);
         let mut header = [0u8; 64];
         header[..6].copy_from_slice(b"\x7fELF\x02\x01");
-        assert_eq!(classify(&header), File::OtherMachine);
+        assert_eq!(classify(&header), File::OtherMachine(0));
         header[18] = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
         assert_eq!(classify(&header), File::Static);
         header[4] = 1;
-        assert_eq!(classify(&header), File::OtherMachine);
+        assert_eq!(classify(&header), File::Narrow);
         header[4] = 2;
+        header[5] = 2;
+        assert_eq!(classify(&header), File::BigEndian);
+        header[5] = 1;
         header[32..40].fill(0xff); // program headers beyond the end of the address space
         header[56] = 200;
         assert_eq!(classify(&header), File::Static);
+    }
+    /// A header with one program header, which names the dynamic linker.
+    fn dynamic(machine: u16) -> Vec<u8> {
+        let mut bytes = vec![0; 256];
+        bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        bytes[18..20].copy_from_slice(&machine.to_le_bytes());
+        (bytes[32], bytes[54], bytes[56]) = (64, 56, 1);
+        bytes[64] = 3; // PT_INTERP
+        (bytes[72], bytes[96]) = (128, 16);
+        bytes[128..135].copy_from_slice(b"/lib/ld");
+        bytes
+    }
+
+    #[test]
+    fn programs_of_other_processors() {
+        let (own, other) = if cfg!(target_arch = "aarch64") { (183, 62) } else { (62, 183) };
+        assert_eq!(classify(&dynamic(own)), File::Dynamic(String::from("/lib/ld")));
+        let File::Foreign(processor, linker) = classify(&dynamic(other)) else { panic!("{:?}", classify(&dynamic(other))) };
+        assert_eq!((processor.machine, linker.as_str()), (other, "/lib/ld"));
+        assert_eq!(classify(&dynamic(21)), File::OtherMachine(21));
+        let mut header = dynamic(other);
+        header[64] = 1;
+        assert_eq!(classify(&header), File::ForeignStatic);
     }
 }

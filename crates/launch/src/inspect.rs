@@ -1,6 +1,7 @@
 //! Which MPI a program uses.
 
 use crate::elf::{self, File};
+use crate::foreign::{self, Foreign};
 use crate::starts::library_of_command;
 use crate::{LaunchError, Mpi};
 use narrows_mpilib::{LIBRARIES, Library, portals};
@@ -22,15 +23,41 @@ pub fn locate(program: &str) -> Result<String, LaunchError> {
 /// scripts and wrappers start is read in them and in the arguments.
 pub fn inspect(program: &str, arguments: &[String]) -> Result<Mpi, LaunchError> {
     refuse_launcher(program, arguments)?;
-    let file = library_of_command(&find(&locate(program)?)?, arguments)?;
+    let found = find(&locate(program)?)?;
+    let file = library_of_command(&found, arguments)?;
+    let foreign = foreign::of(&found)?;
     if is_portals(&file) {
         // Hydra if it is there.
         let found = portals::HYDRA.launchers.iter().find_map(|name| find(name).ok());
         let (library, launcher) = found.map_or((&portals::SHELL, PathBuf::from(portals::SH)), |launcher| (&portals::HYDRA, launcher));
-        return Ok(Mpi { library, version: String::from("4"), file: Some(file), launcher });
+        return Ok(Mpi { library, version: String::from("4"), file: Some(file), launcher, foreign });
     }
     let Some(library) = library_of_file(&file)? else { return Err(LaunchError::UnknownMpi(file)) };
-    launcher_of(library, file)
+    match foreign {
+        Some(_) => own_launcher_of(library, file, foreign),
+        None => launcher_of(library, file),
+    }
+}
+
+/// A launcher of this computer for a library of another processor, whose own one is for that processor too.
+fn own_launcher_of(library: &'static Library, file: PathBuf, foreign: Option<Foreign>) -> Result<Mpi, LaunchError> {
+    for launcher in library.launchers.iter().filter_map(|name| find(name).ok()) {
+        let Ok((found, version)) = ask_launcher(&launcher) else { continue };
+        if found == library {
+            return Ok(Mpi { library, version, file: Some(file), launcher, foreign });
+        }
+    }
+    Err(LaunchError::NoOwnLauncher { library: file, name: library.name })
+}
+
+/// The MPI of a launcher that was named by hand, with what runs this program and, if it is for another processor, the
+/// library that it loads.
+pub fn for_program(mpi: Mpi, program: &str) -> Result<Mpi, LaunchError> {
+    let Ok(program) = locate(program).and_then(|program| find(&program)) else { return Ok(mpi) };
+    match foreign::of(&program)? {
+        None => Ok(mpi),
+        foreign => Ok(Mpi { file: Some(library_of(&program)?), foreign, ..mpi }),
+    }
 }
 
 /// Names that all launchers of MPI programs have, beside those of the libraries that we know.
@@ -71,7 +98,7 @@ pub fn inspect_launcher(launcher: &Path) -> Result<Mpi, LaunchError> {
         launcher = folder.join(name);
     }
     let (library, version) = ask_launcher(&launcher)?;
-    Ok(Mpi { library, version, file: file_beside(&launcher, library), launcher })
+    Ok(Mpi { library, version, file: file_beside(&launcher, library), launcher, foreign: None })
 }
 
 /// The library in the installation of a launcher.
@@ -147,8 +174,11 @@ pub(crate) fn library_of(program: &Path) -> Result<PathBuf, LaunchError> {
     let bytes = fs::read(program).map_err(|error| LaunchError::Io { path: program.to_owned(), error })?;
     match elf::classify(&bytes) {
         File::Dynamic(linker) => library_of_executable(program, &linker),
-        File::Static => Err(LaunchError::Static(program.to_owned())),
-        File::OtherMachine => Err(LaunchError::OtherMachine(program.to_owned())),
+        File::Static | File::ForeignStatic => Err(LaunchError::Static(program.to_owned())),
+        File::Foreign(processor, linker) => library_of_foreign(program, &Foreign::new(program, processor, &linker)?, &linker),
+        File::Narrow => Err(LaunchError::Narrow(program.to_owned())),
+        File::BigEndian => Err(LaunchError::BigEndian(program.to_owned())),
+        File::OtherMachine(machine) => Err(LaunchError::OtherMachine { program: program.to_owned(), machine }),
         File::Other => Err(LaunchError::NotAProgram(program.to_owned())),
         File::Script(line) => {
             let interpreter = interpreter_of(&line);
@@ -180,15 +210,24 @@ fn interpreter_of(line: &str) -> String {
 /// The dynamic linker itself says which files it would load: search paths of the executable, of its libraries and of
 /// the environment, and the cache, need not be written a second time. Nothing of the program runs.
 pub(crate) fn library_of_executable(program: &Path, linker: &str) -> Result<PathBuf, LaunchError> {
+    library_said_by(Command::new(linker), program)
+}
+
+/// The same for a program of another processor: its linker runs as the program would.
+fn library_of_foreign(program: &Path, foreign: &Foreign, linker: &str) -> Result<PathBuf, LaunchError> {
+    library_said_by(foreign.command(Path::new(&foreign.file(PathBuf::from(linker)))), program).map(|library| foreign.file(library))
+}
+
+fn library_said_by(mut linker: Command, program: &Path) -> Result<PathBuf, LaunchError> {
     // ld.so(8): --list. Under a name with a slash, or it would search for it as a library.
     let path = program.canonicalize().map_err(|error| LaunchError::Io { path: program.to_owned(), error })?;
-    let output = Command::new(linker)
+    let output = linker
         .arg("--list")
         .arg(&path)
         .env_remove("LD_PRELOAD")
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| LaunchError::Io { path: PathBuf::from(linker), error })?;
+        .map_err(|error| LaunchError::Io { path: PathBuf::from(linker.get_program()), error })?;
     let text = String::from_utf8_lossy(&output.stdout);
     if let Some(library) = mpi_library(&text) {
         return Ok(library);
@@ -272,7 +311,7 @@ fn launcher_of(library: &'static Library, path: PathBuf) -> Result<Mpi, LaunchEr
         // Another MPI under the same name, or something else altogether: not this one.
         let Ok((found, version)) = ask_launcher(&launcher) else { continue };
         if found == library {
-            return Ok(Mpi { library, version, file: Some(path), launcher });
+            return Ok(Mpi { library, version, file: Some(path), launcher, foreign: None });
         }
     }
     let searched = folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", ");

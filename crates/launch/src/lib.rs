@@ -5,6 +5,7 @@
 //! * `elf.rs`: what can be read from an executable without running it.
 //! * `inspect.rs`: [`inspect`] finds the MPI library of a program, [`inspect_launcher`] takes a launcher by hand
 //!   (`--mpirun`).
+//! * `foreign.rs`: [`Foreign`], what runs programs of other processors.
 //! * `starts.rs`: what wrappers and scripts start.
 //! * `command.rs`: [`command`]; the flags of each MPI stand in its file of `narrows_mpilib`.
 //! * `preload.rs`: [`Preload`], a preload library without what the MPI library lacks.
@@ -33,6 +34,7 @@
 mod apps;
 mod command;
 mod elf;
+mod foreign;
 mod inspect;
 mod preload;
 pub mod resources;
@@ -42,7 +44,8 @@ mod starts;
 pub use apps::{appfile, apps, words};
 pub use command::{command, plain, without_aslr};
 pub use elf::{File, classify};
-pub use inspect::{check_launcher, has_component, inspect, inspect_launcher, locate};
+pub use foreign::{Foreign, PROCESSORS, Processor};
+pub use inspect::{check_launcher, for_program, has_component, inspect, inspect_launcher, locate};
 pub use narrows_mpilib::{App, LIBRARIES, Library, PROVIDER, Transport};
 pub use preload::Preload;
 pub use scratch::Scratch;
@@ -62,11 +65,17 @@ pub struct Mpi {
     pub file: Option<PathBuf>,
     /// `mpirun` or `mpiexec`.
     pub launcher: PathBuf,
+    /// What runs the program, if it is for another processor.
+    pub foreign: Option<Foreign>,
 }
 
 impl fmt::Display for Mpi {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.library.name, self.version)
+        write!(f, "{} {}", self.library.name, self.version)?;
+        match &self.foreign {
+            Some(foreign) => write!(f, " for {} under qemu", foreign.processor.name),
+            None => Ok(()),
+        }
     }
 }
 
@@ -84,6 +93,13 @@ fn libraries(conjunction: &str) -> String {
     format!("{} {conjunction} {last}", others.join(", "))
 }
 
+/// "x86-64, ARM64 or RISC-V".
+fn processors() -> String {
+    let names = PROCESSORS.map(|processor| processor.name);
+    let [others @ .., last] = &names;
+    format!("{} or {last}", others.join(", "))
+}
+
 /// Why a program cannot be launched, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
@@ -96,9 +112,46 @@ pub enum LaunchError {
     /// Neither ELF nor a script.
     #[error("{0}: neither an executable for this machine nor a script")]
     NotAProgram(PathBuf),
-    /// A program for another processor.
-    #[error("{0}: built for another processor; build it for this machine")]
-    OtherMachine(PathBuf),
+    /// A program for a processor that we do not know.
+    #[error("{program}: built for a processor that Narrows does not know (number {machine} in elf.h); build it for {names}", names = processors())]
+    OtherMachine {
+        /// The program.
+        program: PathBuf,
+        /// The number of the processor.
+        machine: u16,
+    },
+    /// A program of 32 bits.
+    #[error("{0}: a program of 32 bits; build it for {names} (64 bits)", names = processors())]
+    Narrow(PathBuf),
+    /// A big-endian program.
+    #[error("{0}: a program with the highest byte first (big-endian); build it for {names}", names = processors())]
+    BigEndian(PathBuf),
+    /// What a program of another processor needs is not there.
+    #[error("{program}: built for {processor}, and {what}")]
+    Foreign {
+        /// The program.
+        program: PathBuf,
+        /// Its processor.
+        processor: &'static str,
+        /// What is missing, and what to do.
+        what: String,
+    },
+    /// Programs of a job for several processors.
+    #[error("{program} and the first program are built for different processors: the programs of a job run on one kind")]
+    SeveralProcessors {
+        /// The program.
+        program: String,
+    },
+    /// The launcher of a program's MPI is for its processor only.
+    #[error(
+        "{library}: ranks are started by a launcher of this computer, and no {name} for it is in PATH; name its mpiexec with --mpirun PATH"
+    )]
+    NoOwnLauncher {
+        /// The MPI library.
+        library: PathBuf,
+        /// Its MPI.
+        name: &'static str,
+    },
     /// Nothing can be preloaded into it.
     #[error("{0}: statically linked; link it dynamically, so that its MPI library can load the simulated network")]
     Static(PathBuf),

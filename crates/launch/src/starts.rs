@@ -59,6 +59,10 @@ impl Search {
         if depth == 0 || self.seen.len() >= MOST || !self.seen.insert(file.to_owned()) {
             return None;
         }
+        // A program of another processor is not started by way of one for this one: qemu does that, with the libraries.
+        if is_foreign(file) {
+            return None;
+        }
         library_of(file).ok().or_else(|| self.program(file, &[], depth - 1))
     }
 
@@ -96,6 +100,10 @@ impl Search {
             path.extension().is_some_and(|extension| extension == "so").then(|| library_of_executable(&path, &linker).ok()).flatten()
         })
     }
+}
+
+fn is_foreign(file: &Path) -> bool {
+    fs::read(file).is_ok_and(|bytes| matches!(elf::classify(&bytes), File::Foreign(..)))
 }
 
 /// A dynamic linker for libraries: that of this program's shell.

@@ -7,6 +7,7 @@
 //! assert_eq!(u32::from_le_bytes(target), 42);
 //! ```
 
+use crate::arch;
 use serde::{Deserialize, Serialize};
 
 /// What is done to the target's memory. The numbers are those of `portals4.h`.
@@ -274,33 +275,9 @@ macro_rules! real {
 
 real!(f32 f64);
 
-/// x87 extended precision: ten bytes that count and six that do not. Rust has no such type, so the
-/// processor's instructions are named here.
+/// `long double`, sixteen bytes. Rust has no such type, so the processor's instructions are named in `arch/`.
 #[derive(Clone, Copy)]
 struct Extended([u8; 16]);
-
-macro_rules! x87 {
-    ($instruction:literal, $left:expr, $right:expr) => {{
-        let mut result = [0_u8; 16];
-        // SAFETY: loads ten bytes from each operand and stores ten to `result`, all of which have
-        // sixteen; the two values on the x87 stack are popped again.
-        unsafe {
-            std::arch::asm!(
-                "fld tbyte ptr [{left}]",
-                "fld tbyte ptr [{right}]",
-                $instruction,
-                "fstp tbyte ptr [{result}]",
-                left = in(reg) $left.0.as_ptr(),
-                right = in(reg) $right.0.as_ptr(),
-                result = in(reg) result.as_mut_ptr(),
-                out("st(0)") _, out("st(1)") _, out("st(2)") _, out("st(3)") _,
-                out("st(4)") _, out("st(5)") _, out("st(6)") _, out("st(7)") _,
-                options(nostack),
-            );
-        }
-        Extended(result)
-    }};
-}
 
 impl PartialEq for Extended {
     fn eq(&self, other: &Extended) -> bool {
@@ -318,46 +295,19 @@ impl Item for Extended {
         bytes.copy_from_slice(&self.0);
     }
     fn sum(self, other: Self) -> Self {
-        x87!("faddp st(1), st", self, other)
+        Extended(arch::sum(&self.0, &other.0))
     }
     fn product(self, other: Self) -> Self {
-        x87!("fmulp st(1), st", self, other)
+        Extended(arch::product(&self.0, &other.0))
     }
     fn order(self, other: Self) -> Option<std::cmp::Ordering> {
-        let (above, equal, unordered): (u8, u8, u8);
-        // SAFETY: loads ten bytes from each of two operands of sixteen; the two values on the x87
-        // stack are popped again.
-        unsafe {
-            std::arch::asm!(
-                "fld tbyte ptr [{right}]",
-                "fld tbyte ptr [{left}]",
-                "fucomip st, st(1)",
-                "fstp st(0)",
-                "seta {above}",
-                "sete {equal}",
-                "setp {unordered}",
-                left = in(reg) self.0.as_ptr(),
-                right = in(reg) other.0.as_ptr(),
-                above = out(reg_byte) above,
-                equal = out(reg_byte) equal,
-                unordered = out(reg_byte) unordered,
-                out("st(0)") _, out("st(1)") _, out("st(2)") _, out("st(3)") _,
-                out("st(4)") _, out("st(5)") _, out("st(6)") _, out("st(7)") _,
-                options(nostack),
-            );
-        }
-        match (unordered, equal, above) {
-            (1, ..) => None,
-            (_, 1, _) => Some(std::cmp::Ordering::Equal),
-            (.., 1) => Some(std::cmp::Ordering::Greater),
-            _ => Some(std::cmp::Ordering::Less),
-        }
+        arch::order(&self.0, &other.0)
     }
 }
 
 impl Real for Extended {
     fn difference(self, other: Self) -> Self {
-        x87!("fsubp st(1), st", self, other)
+        Extended(arch::difference(&self.0, &other.0))
     }
 }
 

@@ -22,6 +22,7 @@
 
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod arch;
 mod atomic;
 pub mod bridge;
 mod command;
@@ -29,6 +30,7 @@ mod event;
 mod limits;
 pub mod offload;
 
+pub use arch::HAS_LONG_DOUBLE;
 pub use atomic::{AtomicOperation, Datatype, apply};
 pub use command::{Atomic, Command, Limits, NO_TICKET, Register};
 pub use event::{Event, EventKind, FailType, Notice, ReplyCode};

@@ -26,10 +26,8 @@ fn read(remote: &[libc::iovec], local: &mut [u8], begins: bool) -> bool {
         }
         return true;
     }
-    let into = libc::iovec { iov_base: local.as_mut_ptr().cast::<c_void>(), iov_len: local.len() };
-    // SAFETY: the local buffer is as long as said; what cannot be read in this process is an error.
-    let read = unsafe { libc::process_vm_readv(libc::getpid(), &raw const into, 1, remote.as_ptr(), remote.len() as libc::c_ulong, 0) };
-    read == local.len() as isize
+    // SAFETY: no arguments.
+    narrows_heap::copy::read(unsafe { libc::getpid() }, remote, local).is_ok_and(|read| read == local.len())
 }
 
 /// The beginning and the end of a long buffer; `None`: it is not so long.

@@ -1,5 +1,6 @@
 //! What the kernel says of the threads of this process.
 
+use narrows_heap::copy;
 use std::fs::File;
 use std::io::Read;
 use std::sync::OnceLock;
@@ -46,13 +47,13 @@ pub(super) fn sleeps_at(id: i32) -> Option<(usize, bool)> {
 pub(super) fn owner_of(futex: usize) -> i32 {
     /// Of `__data.__owner`: <bits/struct_mutex.h> of the GNU C library. Its other locks are words of their own.
     const OWNER: usize = 8;
-    let mut owner = 0i32;
-    let here = libc::iovec { iov_base: (&raw mut owner).cast(), iov_len: size_of::<i32>() };
     let there = libc::iovec { iov_base: (futex + OWNER) as *mut libc::c_void, iov_len: size_of::<i32>() };
-    // SAFETY: `owner` is valid for writing; what cannot be read there is an error.
-    let read = unsafe { libc::process_vm_readv(libc::getpid(), &raw const here, 1, &raw const there, 1, 0) };
+    let mut word = [0; size_of::<i32>()];
+    // SAFETY: no arguments.
+    let read = copy::read(unsafe { libc::getpid() }, &[there], &mut word);
+    let owner = i32::from_ne_bytes(word);
     let is_thread = || std::path::Path::new(&format!("/proc/self/task/{owner}")).exists();
-    if read == size_of::<i32>() as isize && owner > 0 && is_thread() { owner } else { 0 }
+    if read.is_ok_and(|read| read == word.len()) && owner > 0 && is_thread() { owner } else { 0 }
 }
 
 /// CPU time on a clock, ns, from the kernel itself: the library function is the simulated one.

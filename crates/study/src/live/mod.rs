@@ -266,7 +266,7 @@ impl Plan<'_> {
 
         let fitted = |library: &Path| launch::Preload::fitted(library, self.program.mpi.file.as_deref()).map_err(host);
         let preload = fitted(&self.program.libraries.join("libnarrows-preload.so"))?;
-        let recorder = spec.recorder.as_ref().map(|recorder| fitted(&recorder.library)).transpose()?;
+        let recorder = spec.recorder.as_ref().map(|recorder| fitted(&self.program.recorder(recorder))).transpose()?;
         let opened = |fd: &OwnedFd| format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
         let files = Files {
             preload: preload.path(),
@@ -380,6 +380,9 @@ pub fn launcher(mpirun: Option<&Path>, apps: &[launch::App]) -> Result<(launch::
             let (program, other, first) = (app.program.clone(), mpi.to_string(), first.to_string());
             return Err(launch::LaunchError::SeveralMpis { program, other, first });
         }
+        if mpi.foreign != first.foreign {
+            return Err(launch::LaunchError::SeveralProcessors { program: app.program.clone() });
+        }
         found.push(launch::App { program, ..app.clone() });
     }
     let first = first.ok_or_else(|| launch::LaunchError::Apps(String::from("no program: expected one behind --")))?;
@@ -393,6 +396,7 @@ fn launcher_of(mpirun: Option<&Path>, app: &launch::App) -> Result<(launch::Mpi,
     };
     let mpi = launch::inspect_launcher(mpirun)?;
     launch::check_launcher(&mpi, program, arguments)?;
+    let mpi = launch::for_program(mpi, program)?;
     // What the launcher finds in its own way it may find.
     Ok((mpi, launch::locate(program).unwrap_or_else(|_| program.clone())))
 }
@@ -424,6 +428,17 @@ pub fn libraries() -> Result<PathBuf, String> {
         }
     }
     Err(format!("the libraries {} are not in {}: run `make build`", LIBRARIES.join(", "), folder.join("lib").display()))
+}
+
+/// The folder with those that enter the ranks of this MPI: of another processor, beside those of this one.
+///
+/// # Errors
+/// They are not there.
+pub fn libraries_of(mpi: &launch::Mpi, ours: &Path) -> Result<PathBuf, String> {
+    match &mpi.foreign {
+        Some(foreign) => foreign.libraries(ours, &LIBRARIES[..3]),
+        None => Ok(ours.to_owned()),
+    }
 }
 
 #[cfg(test)]

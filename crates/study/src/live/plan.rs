@@ -1,6 +1,8 @@
 //! What a run is going to be: everything that can be said, and refused, before a process is started.
 
-use super::{Alone, Check, Compute, Computing, LAUNCHER, RunSpec, TimingSpec, host, launcher, libraries, preload_list, pscom};
+use super::{
+    Alone, Check, Compute, Computing, LAUNCHER, Recorder, RunSpec, TimingSpec, host, launcher, libraries, libraries_of, preload_list, pscom,
+};
 use crate::background;
 use crate::hardware::Networks;
 use crate::{ComputeScale, Observer, Scale, StudyError, Ways};
@@ -27,6 +29,18 @@ pub(super) struct Program {
     pub mpi: launch::Mpi,
     /// The folder of the libraries that enter the ranks.
     pub libraries: PathBuf,
+    /// The folder of those that enter a launcher, which is always of this computer.
+    pub own_libraries: PathBuf,
+}
+
+impl Program {
+    /// The library that records, of the ranks' processor.
+    pub fn recorder(&self, recorder: &Recorder) -> PathBuf {
+        match (&self.mpi.foreign, recorder.library.file_name()) {
+            (Some(_), Some(name)) => self.libraries.join(name),
+            _ => recorder.library.clone(),
+        }
+    }
 }
 
 /// A run before it begins.
@@ -101,7 +115,9 @@ impl RunSpec {
         let (mpi, apps) = launcher(self.mpirun.as_deref(), &self.apps).map_err(host)?;
         launch::resources::check_files(self.ranks(), mpi.library.open_files).map_err(StudyError::Host)?;
         self.check_transport(&mpi, &apps[0])?;
-        Ok(Program { apps, mpi, libraries: libraries().map_err(StudyError::Host)? })
+        let own_libraries = libraries().map_err(StudyError::Host)?;
+        let libraries = libraries_of(&mpi, &own_libraries).map_err(StudyError::Host)?;
+        Ok(Program { apps, mpi, libraries, own_libraries })
     }
 
     /// Whether the MPI has what the messages are to go through.
@@ -160,9 +176,15 @@ impl RunSpec {
     }
 
     /// What is counted in the place of CPU time. Says why that cannot be.
-    fn counter(&self) -> Result<Option<Event>, StudyError> {
+    fn counter(&self, mpi: &launch::Mpi) -> Result<Option<Event>, StudyError> {
         if !matches!(self.compute, Compute::Instructions(_)) {
             return Ok(None);
+        }
+        if let Some(foreign) = &mpi.foreign {
+            let name = foreign.processor.name;
+            return Err(StudyError::Host(format!(
+                "--compute instructions: programs for {name} run under qemu, whose instructions are not theirs; use --compute none"
+            )));
         }
         let event = if std::env::var_os(COUNTER).is_some_and(|name| name == "task-clock") { Event::TaskClock } else { Event::Instructions };
         let file = counter::open(event).map_err(|why| {
@@ -206,7 +228,13 @@ impl<'a> Plan<'a> {
         observer: &dyn Observer,
         says: &dyn Fn(&str),
     ) -> Result<Plan<'a>, StudyError> {
-        let counter = spec.counter()?;
+        let counter = spec.counter(&program.mpi)?;
+        if let Some(foreign) = program.mpi.foreign.as_ref().filter(|_| !matches!(spec.compute, Compute::None | Compute::File(_))) {
+            observer.warning(&format!(
+                "computing takes the CPU time of qemu on this computer, not that of an {} processor; --compute none leaves it out",
+                foreign.processor.name
+            ));
+        }
         let Times { computing, scales, alone } = spec.times(machine.node.count)?;
         if let Some(alone) = &alone {
             says(&alone.line());
@@ -315,11 +343,11 @@ impl<'a> Plan<'a> {
 
     /// The command that starts the ranks.
     pub fn command(&self, scratch: &launch::Scratch, files: &Files) -> Command {
-        let (spec, Program { apps, mpi, libraries }) = (self.spec, &self.program);
+        let (spec, Program { apps, mpi, own_libraries, .. }) = (self.spec, &self.program);
         let environment = self.environment(files);
         let mut command = launch::command(spec.transport, mpi, scratch, apps, &environment);
         if mpi.library.preloads_launcher {
-            command.env("LD_PRELOAD", preload_list(&[libraries.join(LAUNCHER)]));
+            command.env("LD_PRELOAD", preload_list(&[own_libraries.join(LAUNCHER)]));
         }
         if spec.no_aslr {
             launch::without_aslr(&mut command);
@@ -455,9 +483,9 @@ mod tests {
     /// A plan for an MPI that is not there.
     fn planned<T>(spec: &RunSpec, library: &str, version: &str, test: impl FnOnce(&Plan<'_>) -> T) -> T {
         let library = launch::LIBRARIES.iter().find(|known| known.name == library).unwrap();
-        let mpi = launch::Mpi { library, version: version.to_owned(), file: None, launcher: "/x/bin/mpirun".into() };
+        let mpi = launch::Mpi { library, version: version.to_owned(), file: None, launcher: "/x/bin/mpirun".into(), foreign: None };
         let apps = vec![launch::App { program: String::from("/w/a.out"), ..spec.apps[0].clone() }];
-        let program = Program { apps, mpi, libraries: "/opt/narrows".into() };
+        let program = Program { apps, mpi, libraries: "/opt/narrows".into(), own_libraries: "/opt/narrows".into() };
         let machine = spec.load(&Silent).unwrap();
         let placement = spec.placed(&machine).unwrap();
         test(&Plan::of(spec, &machine, placement, program, &Silent, &|_| {}).unwrap())
@@ -530,8 +558,9 @@ mod tests {
     fn what_does_not_fit_is_refused_before_anything_starts() {
         let refused = |spec: &RunSpec| {
             let machine = spec.load(&Silent).unwrap();
-            let mpi = launch::Mpi { library: launch::LIBRARIES[0], version: String::new(), file: None, launcher: PathBuf::new() };
-            let program = Program { apps: Vec::new(), mpi, libraries: PathBuf::new() };
+            let mpi =
+                launch::Mpi { library: launch::LIBRARIES[0], version: String::new(), file: None, launcher: PathBuf::new(), foreign: None };
+            let program = Program { apps: Vec::new(), mpi, libraries: PathBuf::new(), own_libraries: PathBuf::new() };
             let placement = spec.placed(&machine).unwrap();
             Plan::of(spec, &machine, placement, program, &Silent, &|_| {}).map(|_| ()).unwrap_err().to_string()
         };
