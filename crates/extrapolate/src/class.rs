@@ -237,9 +237,8 @@ impl Building {
             }
             slot.has_partner = true;
             let (first, second) = (slot.first, slot.second);
-            let partners = slot.partners.get_or_insert_with(|| {
-                first.map_or_else(Vec::new, |first| Partner::candidates(place, first, second))
-            });
+            let partners =
+                slot.partners.get_or_insert_with(|| first.map_or_else(Vec::new, |first| Partner::candidates(place, first, second)));
             partners.retain(|partner| partner.of(place, *round) == Some(item.partner));
         }
     }

@@ -59,6 +59,8 @@ pub struct Extrapolation {
     pub model: Arc<Model>,
     /// Of the new program.
     pub totals: Totals,
+    /// Small recordings that are not used: in them ranks do other things than in the larger ones.
+    pub aside: Vec<String>,
     /// `None`: the recordings are too few, or too different, to do without one of them.
     pub check: Option<Check>,
 }
@@ -106,10 +108,32 @@ pub fn extrapolate<P: Program>(
     if options.ranks < largest && !is_recorded && all.len() > 1 {
         return Err(ExtrapolateError::Smaller { asked: options.ranks, largest });
     }
-    let model = Arc::new(Model::of(&all, &vocabulary, options)?);
+    let (model, first) = of_the_larger(&all, &vocabulary, options)?;
+    let model = Arc::new(model);
     let totals = model.totals()?;
-    let check = (0..all.len()).rev().find_map(|left_out| check(&all, left_out, &vocabulary, options));
-    Ok(Extrapolation { model, totals, check })
+    let (aside, used) = all.split_at(first);
+    let check = (0..used.len()).rev().find_map(|left_out| check(used, left_out, &vocabulary, options));
+    let aside = aside.iter().map(|recording| recording.name.clone()).collect();
+    Ok(Extrapolation { model, totals, aside, check })
+}
+
+/// The model, and the first recording that it is made of: where two ranks stand side by side programs do other things
+/// than on larger grids, such as one exchange with a neighbour that is on both sides.
+fn of_the_larger(all: &[&Recording], vocabulary: &Vocabulary, options: Options) -> Result<(Model, usize), ExtrapolateError> {
+    let whole = match Model::of(all, vocabulary, options) {
+        Err(error @ ExtrapolateError::Unexplained { .. }) => error,
+        other => return Ok((other?, 0)),
+    };
+    let is_recorded = |recording: &&Recording| recording.ranks() == options.ranks;
+    for first in 1..all.len().saturating_sub(1) {
+        if all[..first].iter().any(is_recorded) {
+            break;
+        }
+        if let Ok(model) = Model::of(&all[first..], vocabulary, options) {
+            return Ok((model, first));
+        }
+    }
+    Err(whole)
 }
 
 /// How wrong the others are about one of the recordings, if they say anything about it. Where the largest one has places

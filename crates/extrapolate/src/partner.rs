@@ -125,9 +125,7 @@ impl Partner {
         found.extend(ways.map(|start| Partner::Doubling { start }));
         found.extend([(0, 1), (0, 2), (1, 2)].map(|(one, other)| Partner::Transposed { one, other }));
         found.extend((1..8).map(|directions| Partner::Mirrored { directions }));
-        found.retain(|partner| {
-            partner.of(place, 0) == Some(first) && second.is_none_or(|second| partner.of(place, 1) == Some(second))
-        });
+        found.retain(|partner| partner.of(place, 0) == Some(first) && second.is_none_or(|second| partner.of(place, 1) == Some(second)));
         found
     }
 }

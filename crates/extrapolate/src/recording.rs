@@ -156,12 +156,7 @@ impl Recording {
     ///
     /// # Errors
     /// It cannot be read, is a graph, or is too long.
-    pub fn read(
-        name: &str,
-        program: &mut dyn Program,
-        vocabulary: &mut Vocabulary,
-        before: u64,
-    ) -> Result<Recording, ExtrapolateError> {
+    pub fn read(name: &str, program: &mut dyn Program, vocabulary: &mut Vocabulary, before: u64) -> Result<Recording, ExtrapolateError> {
         if program.order() != Order::Sequential {
             return Err(ExtrapolateError::NotSequential(name.to_owned()));
         }

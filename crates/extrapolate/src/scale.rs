@@ -38,9 +38,7 @@ impl Base {
         let ranks = f64::from(grid.ranks());
         match self {
             Base::Constant | Base::Free => 1.0,
-            Base::Sides(powers) => {
-                grid.sides.iter().zip(powers).map(|(side, power)| f64::from(*side).powi(i32::from(power))).product()
-            }
+            Base::Sides(powers) => grid.sides.iter().zip(powers).map(|(side, power)| f64::from(*side).powi(i32::from(power))).product(),
             Base::Power(power) => ranks.powf(power),
             Base::Logarithm => ranks.log2(),
         }

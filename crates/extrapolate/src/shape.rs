@@ -159,7 +159,10 @@ impl Folder {
                 self.replace(length + 1, longer);
                 return true;
             }
-            if 2 * length <= end && self.stack[end - 1] == self.stack[end - 1 - length] && self.stack[end - 2 * length..end - length] == *body {
+            if 2 * length <= end
+                && self.stack[end - 1] == self.stack[end - 1 - length]
+                && self.stack[end - 2 * length..end - length] == *body
+            {
                 let new = Part::Loop(body.to_vec(), 2);
                 self.replace(2 * length, new);
                 return true;

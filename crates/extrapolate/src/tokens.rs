@@ -123,14 +123,7 @@ impl Tokens {
         tokens
     }
 
-    fn number(
-        &mut self,
-        recording: &Recording,
-        rank: u32,
-        item: &Item,
-        families: &[Option<Family>],
-        vocabulary: &Vocabulary,
-    ) -> u32 {
+    fn number(&mut self, recording: &Recording, rank: u32, item: &Item, families: &[Option<Family>], vocabulary: &Vocabulary) -> u32 {
         let (mut family, mut is_root) = (None, false);
         if let Verb::Collective(operation, root, _) = vocabulary.words[item.word as usize].verb {
             family = families[item.communicator as usize];

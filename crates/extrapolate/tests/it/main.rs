@@ -46,7 +46,9 @@ fn alike(found: Option<&Line>, known: Option<&Line>) -> bool {
     let (Some((found, waits)), Some((known, others))) = (found, known) else { return false };
     let near = |one: Bytes, other: Bytes| one.0.abs_diff(other.0) <= 1;
     let same = match (found.kind, known.kind) {
-        (Kind::Send { to, bytes, tag }, Kind::Send { bytes: size, .. }) => near(bytes, size) && known.kind == Kind::Send { to, bytes: size, tag },
+        (Kind::Send { to, bytes, tag }, Kind::Send { bytes: size, .. }) => {
+            near(bytes, size) && known.kind == Kind::Send { to, bytes: size, tag }
+        }
         (Kind::Receive { from, bytes, tag }, Kind::Receive { bytes: size, .. }) => {
             near(bytes, size) && known.kind == Kind::Receive { from, bytes: size, tag }
         }

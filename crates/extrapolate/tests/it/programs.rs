@@ -13,7 +13,8 @@ use narrows_units::{Bytes, SimTime};
 
 fn pattern(pattern: Pattern) -> impl Fn(u32) -> Box<dyn Program> {
     move |ranks| {
-        let parameters = Parameters { ranks, steps: if pattern == Pattern::LammpsLike { 21 } else { 3 }, bytes: None, cells: None, compute: None };
+        let parameters =
+            Parameters { ranks, steps: if pattern == Pattern::LammpsLike { 21 } else { 3 }, bytes: None, cells: None, compute: None };
         Box::new(Generated::new(pattern, parameters).unwrap())
     }
 }
@@ -240,4 +241,23 @@ fn uneven_parts_are_within_a_hundredth() {
     let (known, _) = replayed(&mut *make(128));
     let wrong = time.as_s_f64() / known.as_s_f64() - 1.0;
     assert!(wrong.abs() < 0.05, "{wrong}");
+}
+
+/// Ranks of a torus that send once to a neighbour on both sides, as LAMMPS does when atoms move.
+#[test]
+fn small_programs_that_do_something_else_are_not_used() {
+    let make = |ranks: u32| -> Box<dyn Program> {
+        let mut script = Script::new(Communicators::world(ranks));
+        for rank in 0..ranks {
+            let (up, down) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
+            for (to, from) in if ranks > 2 { vec![(up, down), (down, up)] } else { vec![(up, down)] } {
+                script.push(rank, Kind::Receive { from: Some(from), bytes: Bytes(8), tag: Some(1) }, true);
+                script.push(rank, Kind::Send { to, bytes: Bytes(8), tag: 1 }, false);
+            }
+        }
+        Box::new(script.program)
+    };
+    let found = must_be_the_program("both sides", &make, &[2, 3, 4, 6], 64);
+    assert_eq!(found.aside, ["2.jsonl"]);
+    assert!(must_be_the_program("both sides", &make, &[3, 4, 6], 64).aside.is_empty());
 }
