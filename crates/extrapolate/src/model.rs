@@ -11,6 +11,7 @@ use crate::scale::{Growth, Law};
 use crate::shape::Node;
 use crate::tokens::{Families, Family, Tokens};
 use narrows_trace::Event;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -182,19 +183,21 @@ impl Explained {
         let grid = Grid { sides: self.rule.sides(options.ranks) };
         let laws = Laws::of(&self, vocabulary, options.growth);
         let mut writer = Writer { explained: &self, vocabulary, grid, laws: &laws, acts: BTreeMap::new(), kinds: Vec::new() };
-        let (mut texts, mut classes, mut steps) = (Vec::new(), BTreeMap::new(), 0);
+        let (mut acts, mut classes) = (Vec::new(), BTreeMap::new());
         for rank in 0..options.ranks {
             let place = grid.place(rank);
             let number = self.scheme.class(&place);
-            if classes.contains_key(&number) {
-                continue;
+            if let Entry::Vacant(entry) = classes.entry(number) {
+                let Some(class) = self.classes.get(&number) else { return Err(self.no_such_place(&place)) };
+                entry.insert(acts.len());
+                acts.push((class, writer.acts(class)));
             }
-            let Some(class) = self.classes.get(&number) else { return Err(self.no_such_place(&place)) };
-            let text = writer.text(class);
-            steps += class.slots.len();
-            classes.insert(number, texts.len());
-            texts.push(text);
         }
+        if laws.has_means_at(&self, vocabulary, grid) {
+            widen(&mut acts, &laws.changing);
+        }
+        let steps = acts.iter().map(|(_, acts)| acts.len()).sum();
+        let texts: Vec<Vec<Step>> = acts.into_iter().map(|(class, acts)| writer.text(class, acts)).collect();
         let acts = std::mem::take(&mut writer.kinds);
         let computed = recordings.iter().any(|recording| recording.totals.computing > 0);
         let findings = Findings {
@@ -254,7 +257,11 @@ fn leave_out_both_ends(classes: &mut BTreeMap<u32, Class>, tokens: &Tokens, voca
 }
 
 /// What values of different classes have in common.
-type Key = (u32, Option<Partner>, Option<Family>, bool, usize);
+type Key = (Kind, usize);
+/// A word with its partner, or the communicator and whether it is the root.
+type Kind = (u32, Option<Partner>, Option<Family>, bool);
+/// By recording: how often, and the sums of both values.
+type Sums = Vec<(f64, [f64; 2])>;
 
 /// How values grow.
 struct Laws {
@@ -277,23 +284,25 @@ fn along(partner: Option<Partner>) -> [bool; 3] {
 
 /// Each place of a class with its key.
 fn keys<'a>(class: &'a Class, tokens: &'a Tokens) -> impl Iterator<Item = (&'a Slot, Key)> {
-    let mut seen: BTreeMap<(u32, Option<Partner>, Option<Family>, bool), usize> = BTreeMap::new();
+    let mut seen: BTreeMap<Kind, usize> = BTreeMap::new();
     class.slots.iter().map(move |slot| {
         let token = tokens.all[slot.token as usize];
-        let number = seen.entry((token.word, slot.partner, token.family, token.is_root)).or_default();
+        let kind = (token.word, slot.partner, token.family, token.is_root);
+        let number = seen.entry(kind).or_default();
         *number += 1;
-        (slot, (token.word, slot.partner, token.family, token.is_root, *number - 1))
+        (slot, (kind, *number - 1))
     })
 }
 
 impl Laws {
     fn of(explained: &Explained, vocabulary: &Vocabulary, growth: Option<Growth>) -> Laws {
         let grids = &explained.grids;
-        let mut sums: BTreeMap<Key, Vec<(f64, [f64; 2])>> = BTreeMap::new();
+        let mut sums: BTreeMap<Key, Sums> = BTreeMap::new();
+        let mut of_kinds: BTreeMap<Kind, Sums> = BTreeMap::new();
         let mut computing = vec![0.0; grids.len()];
         for class in explained.classes.values() {
             for (slot, key) in keys(class, &explained.tokens) {
-                let is_computing = vocabulary.words[key.0 as usize].verb == Verb::Compute;
+                let is_computing = vocabulary.words[key.0.0 as usize].verb == Verb::Compute;
                 let of_key = sums.entry(key).or_insert_with(|| vec![(0.0, [0.0; 2]); grids.len()]);
                 for (index, statistic) in slot.statistics.iter().enumerate() {
                     let count = statistic.count as f64;
@@ -305,15 +314,25 @@ impl Laws {
                 }
             }
         }
-        let fit = |(key, values): (Key, Vec<(f64, [f64; 2])>)| {
-            let law = |which: usize| {
-                let there = values.iter().zip(grids).filter(|((count, _), _)| *count > 0.0);
-                let samples: Vec<(Grid, f64)> = there.map(|((count, sums), grid)| (*grid, mean(sums[which], *count))).collect();
-                Law::fit(&samples, along(key.1))
-            };
-            (key, [law(0), law(1)])
+        for (key, values) in &sums {
+            let of_kind = of_kinds.entry(key.0).or_insert_with(|| vec![(0.0, [0.0; 2]); grids.len()]);
+            for (sum, more) in of_kind.iter_mut().zip(values) {
+                sum.0 += more.0;
+                (0..2).for_each(|which| sum.1[which] += more.1[which]);
+            }
+        }
+        let samples = |values: &Sums, which: usize| -> Vec<(Grid, f64)> {
+            let there = values.iter().zip(grids).filter(|((count, _), _)| *count > 0.0);
+            there.map(|((count, sums), grid)| (*grid, mean(sums[which], *count))).collect()
         };
-        let of = sums.into_iter().map(fit).collect();
+        let of_kind = |(kind, values): (&Kind, &Sums)| (*kind, [0, 1].map(|which| Law::fit(&samples(values, which), along(kind.1))));
+        let of_kind: BTreeMap<Kind, [Law; 2]> = of_kinds.iter().map(of_kind).collect();
+        // Sizes that are not exact follow what calls with one partner have in common, not what each has by chance.
+        let of_key = |(key, values): (&Key, &Sums)| {
+            let law = |which: usize| Law::exact(&samples(values, which), along(key.0.1)).unwrap_or(of_kind[&key.0][which]);
+            (*key, [0, 1].map(law))
+        };
+        let of = sums.iter().map(of_key).collect();
         let samples: Vec<(Grid, f64)> = grids.iter().copied().zip(computing).collect();
         let known = Law::fit(&samples, [false; 3]);
         let (small, large) = (samples[0], samples[samples.len() - 1]);
@@ -331,7 +350,15 @@ impl Laws {
         laws
     }
 
-    /// That of a place, from its own class where enough recordings have it.
+    /// Whether messages of a recorded grid had several sizes at a place.
+    fn has_means_at(&self, explained: &Explained, vocabulary: &Vocabulary, grid: Grid) -> bool {
+        let Some(index) = explained.grids.iter().position(|other| *other == grid) else { return true };
+        let verb = |slot: &Slot| vocabulary.words[explained.tokens.all[slot.token as usize].word as usize].verb;
+        let mut slots = explained.classes.values().flat_map(|class| &class.slots);
+        slots.any(|slot| matches!(verb(slot), Verb::Send(_)) && !slot.statistics[index].is_exact(0))
+    }
+
+    /// That of a place, from its own class where it is exact.
     fn law(&self, slot: &Slot, key: &Key, which: usize, grids: &[Grid], verb: Verb) -> Law {
         if verb == Verb::Compute && self.forced {
             return self.computing;
@@ -339,8 +366,11 @@ impl Laws {
         let there = slot.statistics.iter().zip(grids).filter(|(statistic, _)| statistic.count > 0);
         let samples: Vec<(Grid, f64)> = there.map(|(statistic, grid)| (*grid, statistic.mean(which))).collect();
         let is_message = matches!(verb, Verb::Send(_) | Verb::Receive(..) | Verb::Compute);
-        if samples.len() >= 3 && is_message {
-            return Law::fit(&samples, along(key.1));
+        if samples.len() >= 3
+            && is_message
+            && let Some(law) = Law::exact(&samples, along(key.0.1))
+        {
+            return law;
         }
         self.of.get(key).map_or(Law::CONSTANT, |laws| laws[which])
     }
@@ -357,7 +387,7 @@ fn changing(explained: &Explained, vocabulary: &Vocabulary, laws: &Laws) -> BTre
     let mut tags = BTreeSet::new();
     for class in explained.classes.values() {
         for (slot, key) in keys(class, &explained.tokens) {
-            let verb = vocabulary.words[key.0 as usize].verb;
+            let verb = vocabulary.words[key.0.0 as usize].verb;
             if let Verb::Send(tag) = verb
                 && (slot.statistics.iter().any(|statistic| !statistic.is_exact(0))
                     || !laws.law(slot, &key, 0, &explained.grids, verb).is_exact())
@@ -367,6 +397,27 @@ fn changing(explained: &Explained, vocabulary: &Vocabulary, laws: &Laws) -> BTre
         }
     }
     tags
+}
+
+/// A buffer must hold what comes, which is another mean: the longest message of its tag.
+fn widen(acts: &mut [(&Class, Vec<Act>)], changing: &BTreeSet<u32>) {
+    let mut longest: BTreeMap<u32, u64> = BTreeMap::new();
+    for act in acts.iter().flat_map(|(_, acts)| acts) {
+        if let Verb::Send(tag) = act.word.verb {
+            let bytes = longest.entry(tag).or_default();
+            *bytes = act.values[0].max(*bytes);
+        }
+    }
+    let any = longest.values().copied().max().unwrap_or(0);
+    for act in acts.iter_mut().flat_map(|(_, acts)| acts) {
+        match act.word.verb {
+            Verb::Receive(Some(tag), _) if changing.contains(&tag) => {
+                act.values[0] = longest.get(&tag).copied().unwrap_or(0).max(act.values[0])
+            }
+            Verb::Receive(None, _) if !changing.is_empty() => act.values[0] = any.max(act.values[0]),
+            _ => {}
+        }
+    }
 }
 
 /// Writes the texts of classes.
@@ -380,13 +431,12 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn text(&mut self, class: &Class) -> Vec<Step> {
-        let acts: Vec<u32> = keys(class, &self.explained.tokens)
-            .map(|(slot, key)| self.act(slot, &key))
-            .collect::<Vec<Act>>()
-            .into_iter()
-            .map(|act| self.number(act))
-            .collect();
+    fn acts(&self, class: &Class) -> Vec<Act> {
+        keys(class, &self.explained.tokens).map(|(slot, key)| self.act(slot, &key)).collect()
+    }
+
+    fn text(&mut self, class: &Class, acts: Vec<Act>) -> Vec<Step> {
+        let acts: Vec<u32> = acts.into_iter().map(|act| self.number(act)).collect();
         let mut text = Vec::new();
         write(&class.shape.nodes, &acts, class, &mut text);
         text
@@ -419,21 +469,7 @@ impl Writer<'_> {
         let is_recorded = grids[anchor] == self.grid;
         let law = self.laws.law(slot, key, which, grids, verb);
         let ratio = if is_recorded { 1.0 } else { law.ratio(self.grid, grids[anchor]) };
-        if let (Verb::Receive(Some(tag), _), 0) = (verb, which)
-            && self.laws.changing.contains(&tag)
-            && !(is_recorded && self.recorded_exactly(tag, anchor))
-        {
-            // A buffer must hold what comes, which is another mean. Twice is our own choice; no time depends on it.
-            return (2.0 * ratio.max(0.5) * statistic.most[which] as f64).ceil() as u64;
-        }
         (statistic.mean(which) * ratio).round() as u64
-    }
-
-    /// Whether all messages of a tag had one size at each place of each class in a recording.
-    fn recorded_exactly(&self, tag: u32, recording: usize) -> bool {
-        let verb = |slot: &Slot| self.vocabulary.words[self.explained.tokens.all[slot.token as usize].word as usize].verb;
-        let mut slots = self.explained.classes.values().flat_map(|class| &class.slots).filter(|slot| verb(slot) == Verb::Send(tag));
-        slots.all(|slot| slot.statistics[recording].is_exact(0))
     }
 }
 

@@ -58,6 +58,8 @@ pub struct Law {
 /// Two laws that differ by less are the same: the simpler one is taken. Our own choice: sizes are rounded to whole
 /// cells.
 const SAME: f64 = 0.002;
+/// Rounding. Our own choice: a byte of 100,000.
+const EXACT: f64 = 1e-5;
 
 impl Law {
     /// The same at all numbers of ranks.
@@ -75,9 +77,9 @@ impl Law {
         self.base == Base::Constant
     }
 
-    /// Whether it says what was recorded, but for rounding. Our own choice: a byte of 100,000.
+    /// Whether it says what was recorded, but for rounding.
     pub fn is_exact(&self) -> bool {
-        self.error < 1e-5
+        self.error < EXACT
     }
 
     /// How much larger a value is on one grid than on another.
@@ -87,6 +89,24 @@ impl Law {
         }
         let below = self.of(known);
         if below > 0.0 { self.of(grid) / below } else { 1.0 }
+    }
+
+    /// The law that says just these values, if one of the simplest does; cheaper than [`Law::fit`].
+    pub fn exact(samples: &[(Grid, f64)], along: [bool; 3]) -> Option<Law> {
+        let first = samples.first()?.1;
+        if samples.iter().all(|sample| sample.1 == first) {
+            return Some(Law::CONSTANT);
+        }
+        // Two values are on a line of every kind.
+        if samples.len() < 3 || samples.iter().any(|sample| sample.1 <= 0.0) {
+            return None;
+        }
+        let is_it = |base: &Base| {
+            let factor = first / base.of(samples[0].0);
+            samples.iter().all(|(grid, value)| (factor * base.of(*grid) / value - 1.0).abs() < EXACT)
+        };
+        let base = bases(along).into_iter().filter(|(_, raised)| !raised).map(|(base, _)| base).find(is_it)?;
+        solve(samples, base, false)
     }
 
     /// The law of values, one for each recorded grid. `along`: directions in which a message goes, whose sides matter
