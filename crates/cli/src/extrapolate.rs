@@ -32,8 +32,8 @@ pub struct ExtrapolateArgs {
     /// Number of ranks of the new trace
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     ranks: u32,
-    /// Each rank keeps its part of the problem (weak), or the whole stays (strong): how computing grows [default: as the
-    /// recordings say]
+    /// Each rank keeps its part of the problem (weak), or the whole stays (strong): how computing grows [default: as
+    /// the recordings say]
     #[arg(long, value_name = "weak|strong", value_parser = growth)]
     scaling: Option<Growth>,
     /// The largest share of messages, calls or bytes that may be left out because it is not explained

@@ -136,8 +136,8 @@ fn of_the_larger(all: &[&Recording], vocabulary: &Vocabulary, options: Options) 
     Err(whole)
 }
 
-/// How wrong the others are about one of the recordings, if they say anything about it. Where the largest one has places
-/// that no other has (the inside of a grid), it is a smaller one.
+/// How wrong the others are about one of the recordings, if they say anything about it. Where the largest one has
+/// places that no other has (the inside of a grid), it is a smaller one.
 fn check(all: &[&Recording], left_out: usize, vocabulary: &Vocabulary, options: Options) -> Option<Check> {
     let mut others = all.to_vec();
     let known = others.remove(left_out);

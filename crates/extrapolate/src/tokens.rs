@@ -139,7 +139,8 @@ impl Tokens {
 }
 
 /// The communicators of a larger program, numbered as those of the recordings: family by family, or, as a merged
-/// recording numbers them, by the first rank that has one; the number of each family's communicator by its first member.
+/// recording numbers them, by the first rank that has one. Then the number of each family's communicator by its first
+/// member.
 pub fn communicators(grid: Grid, families: &Families) -> (Communicators, BTreeMap<(Family, u32), u32>) {
     let mut all = Communicators::world(grid.ranks());
     let mut numbers = BTreeMap::new();
