@@ -135,7 +135,7 @@ fn more_ranks_than_were_recorded() {
         good(folder, &["generate", "lulesh-like", "--ranks", ranks, "--steps", "2", "-o", &format!("a{ranks}.jsonl")]);
     }
     let recordings = ["a8.jsonl", "a27.jsonl", "a64.jsonl"];
-    let extrapolate = |more: &[&str]| [&["extrapolate"][..], &recordings, more].concat();
+    let extrapolate = |more: &[&'static str]| [&["extrapolate"][..], &recordings, more].concat();
     let said = good(folder, &extrapolate(&["--ranks", "216", "-o", "b.jsonl"]));
     for part in [
         "ranks           216: a grid in 3 directions, shortest side first, 6x6x6\n",
