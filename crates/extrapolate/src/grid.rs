@@ -77,7 +77,7 @@ impl fmt::Display for Rule {
 fn even(ranks: u32, directions: usize) -> [u32; 3] {
     let divisors = |of: u32| (1..=of.isqrt()).filter(move |d| of.is_multiple_of(*d));
     let pair = |of: u32| {
-        let small = divisors(of).last().unwrap_or(1);
+        let small = divisors(of).next_back().unwrap_or(1);
         (of / small, small)
     };
     if directions == 2 {

@@ -105,7 +105,7 @@ impl Model {
     /// They do not say enough, or too little of them is explained.
     pub fn of(recordings: &[&Recording], vocabulary: &Vocabulary, options: Options) -> Result<Model, ExtrapolateError> {
         let [first, _, ..] = recordings else { return Err(ExtrapolateError::TooFew(recordings.len())) };
-        for pair in recordings.windows(2).filter(|pair| pair[0].ranks() == pair[1].ranks()) {
+        if let Some(pair) = recordings.windows(2).find(|pair| pair[0].ranks() == pair[1].ranks()) {
             let (first, second, ranks) = (pair[0].name.clone(), pair[1].name.clone(), pair[0].ranks());
             return Err(ExtrapolateError::SameRanks { first, second, ranks });
         }
@@ -464,7 +464,7 @@ impl Writer<'_> {
     fn value(&self, slot: &Slot, key: &Key, which: usize, verb: Verb) -> u64 {
         let grids = &self.explained.grids;
         let there = || (0..grids.len()).filter(|&index| slot.statistics[index].count > 0);
-        let Some(anchor) = there().find(|&index| grids[index] == self.grid).or(there().last()) else { return 0 };
+        let Some(anchor) = there().find(|&index| grids[index] == self.grid).or(there().next_back()) else { return 0 };
         let statistic = &slot.statistics[anchor];
         let is_recorded = grids[anchor] == self.grid;
         let law = self.laws.law(slot, key, which, grids, verb);

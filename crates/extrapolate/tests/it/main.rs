@@ -1,4 +1,5 @@
 //! Programs of which every number of ranks is known: what is extrapolated must be the program itself.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod programs;
 mod refusals;

@@ -69,11 +69,10 @@ fn what_may_be_left_out_is_left_out() {
         let mut program = Recorded::new(ranks, Communicators::world(ranks), Order::Sequential);
         let (mut ring, mut strange) = (ring(ranks), hashed(ranks));
         for rank in 0..ranks {
-            let mut number = 0u64;
-            for (operation, _) in lines(&mut *ring, rank).into_iter().chain(lines(&mut *strange, rank)) {
+            let operations = lines(&mut *ring, rank).into_iter().chain(lines(&mut *strange, rank));
+            for ((operation, _), number) in operations.zip(0u64..) {
                 let before = number.checked_sub(1).map(Dependency::started);
                 program.push(rank, operation, before.as_slice());
-                number += 1;
             }
         }
         Box::new(program)
