@@ -15,7 +15,8 @@
 * :func:`optimise` -- the best values of machine parameters, by Optuna.
 * :func:`calibrate` -- constants of a machine from measurements on a real one.
 * :func:`compare` -- two machines or two results side by side.
-* :func:`generate`, :func:`record` -- a trace that is made up, or that of an MPI program.
+* :func:`generate`, :func:`record`, :func:`extrapolate` -- a trace that is made up, that of an MPI program, or one at
+  more ranks than were recorded.
 * :func:`analyse` -- who sends what to whom in a trace.
 * :func:`load` -- a folder that ``narrows ... --out`` has written, as a :class:`Result`.
 * :class:`NarrowsError` -- what goes wrong, in the words of the command line.
@@ -33,7 +34,7 @@ from narrows._native import NarrowsError, __version__
 from narrows._optimise import Optimisation, optimise
 from narrows._results import NarrowsWarning, Result, StudyFailed, Table, load
 from narrows._sensitivity import Effect, Sensitivity, sensitivity
-from narrows._studies import analyse, generate, record, replay, run, traffic
+from narrows._studies import analyse, extrapolate, generate, record, replay, run, traffic
 from narrows._sweep import Study, sweep
 
 __all__ = [
@@ -57,6 +58,7 @@ __all__ = [
     "calibrate",
     "compare",
     "explore",
+    "extrapolate",
     "generate",
     "iron_law",
     "load",

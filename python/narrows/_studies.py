@@ -229,6 +229,22 @@ def generate(pattern: str, out: PathText, *, ranks: int, **options: object) -> P
     return Path(out)
 
 
+def extrapolate(recordings: Sequence[PathText], out: PathText, *, ranks: int, **options: object) -> Path:
+    """Makes the trace of a program at a number of ranks that nobody ran, as ``narrows extrapolate``: the file.
+
+    recordings: traces of one program with one input, at different numbers of ranks.
+    options: those of the command line: ``scaling="strong", unexplained="1%"``.
+
+    Raises NarrowsError where the recordings do not say enough, and where the file cannot be written.
+    """
+    words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items() if value is not None]
+    files = [os.fspath(file) for file in recordings]
+    code, _, said = _supervise([str(binary()), "extrapolate", *files, f"--ranks={ranks}", f"--output={os.fspath(out)}", *words], quiet=True)
+    if code != 0:
+        raise NarrowsError(said.replace("narrows: error: ", "").strip())
+    return Path(out)
+
+
 def record(
     program: Sequence[PathText],
     out: PathText,
@@ -363,4 +379,4 @@ def _supervise(command: list[str], quiet: bool) -> tuple[int, str, str]:
     return child.returncode, "".join(parts["stdout"]), "".join(parts["stderr"])
 
 
-__all__ = ["StudyFailed", "analyse", "binary", "generate", "record", "replay", "run", "traffic"]
+__all__ = ["StudyFailed", "analyse", "binary", "extrapolate", "generate", "record", "replay", "run", "traffic"]

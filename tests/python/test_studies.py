@@ -298,6 +298,16 @@ def test_figures_and_headers_are_installed() -> None:
     assert "dragonfly-routing" in listed.stdout
 
 
+def test_a_trace_at_more_ranks(tmp_path: Path) -> None:
+    recordings = [nw.generate("lulesh-like", tmp_path / f"a{ranks}.jsonl", ranks=ranks, steps=2) for ranks in (8, 27, 64)]
+    known = nw.generate("lulesh-like", tmp_path / "known.jsonl", ranks=125, steps=2)
+    made = nw.extrapolate(recordings, tmp_path / "made.jsonl", ranks=125)
+    assert made.read_bytes() == known.read_bytes()
+    with pytest.raises(nw.NarrowsError) as refused:
+        nw.extrapolate(recordings[:1], tmp_path / "no.jsonl", ranks=125)
+    assert str(refused.value) == said("extrapolate", str(recordings[0]), "--ranks=125", f"--output={tmp_path / 'no.jsonl'}")
+
+
 def test_traces_are_made_up_and_recorded(tmp_path: Path, pingpong: Path) -> None:
     made = nw.generate("allreduce-loop", tmp_path / "loop.jsonl", ranks=4, steps=3, bytes="1KiB")
     assert nw.analyse(made).summary["ranks"] == 4

@@ -4,6 +4,7 @@ mod analyse;
 mod cite;
 mod config;
 mod explore;
+mod extrapolate;
 mod failure;
 mod form;
 mod generate;
@@ -102,6 +103,8 @@ enum Command {
     Man(shell::ManArgs),
     /// Make up a trace of a well-known pattern
     Generate(generate::GenerateArgs),
+    /// Make the trace of a program at a number of ranks that nobody ran, from recordings at others
+    Extrapolate(extrapolate::ExtrapolateArgs),
 }
 
 /// Options of earlier versions, and what a user writes today.
@@ -177,5 +180,6 @@ fn command() -> ExitCode {
         Command::Man(args) => shell::man::<Cli>(args),
         Command::Config(args) => config::run(args),
         Command::Generate(args) => generate::run(args),
+        Command::Extrapolate(args) => extrapolate::run(args),
     })
 }

@@ -10,7 +10,7 @@ use narrows_fabric::parallel::Processes;
 use narrows_machine::{NetworkKind, Overrides};
 use narrows_output::{create_folder, say};
 use narrows_replay::loggp::Parameters;
-use narrows_study::replay::{Source, Target};
+use narrows_study::replay::{Recordings, Source, Target};
 use narrows_study::{MachineSpec, ReplaySpec, Scale};
 use narrows_traffic::Class;
 use narrows_units::SimTime;
@@ -23,6 +23,7 @@ use std::path::PathBuf;
   narrows replay a.vef b.vef --mapping node --machine my.toml --network flow
   narrows replay halo.vef --timeline halo.pftrace --timeline-to 200us
   narrows replay training.0.et --machine bxi-v3 --nodes 64
+  narrows replay a8.jsonl a27.jsonl a64.jsonl --extrapolate 4096 --machine bxi-v3 --nodes 4096
   narrows replay dissemination.goal --network loggp --loggp L=2500ns,o=1500ns,g=1000ns,G=6ns/B,S=65535
 
 Traces are VEF, GOAL (text or binary), JSON Lines, SimGrid's or Chakra's (the file of any rank stands for all); see
@@ -31,6 +32,10 @@ pub struct ReplayArgs {
     /// Traces; several run at the same time; - is standard input
     #[arg(required = true, value_name = "FILE")]
     traces: Vec<PathBuf>,
+    /// The traces are recordings of one program at several numbers of ranks: replays it at so many, as `narrows
+    /// extrapolate` would write it
+    #[arg(long, value_name = "RANKS", value_parser = clap::value_parser!(u32).range(1..))]
+    extrapolate: Option<u32>,
     /// A preset (see `narrows machine list`) or a machine file [default: bxi-v2]
     #[arg(long, value_name = "NAME|FILE")]
     machine: Option<String>,
@@ -121,7 +126,7 @@ fn replay(args: &ReplayArgs, processes: Option<&Processes>) -> Result<u8, Failur
 /// What the options ask for.
 fn spec(args: &ReplayArgs) -> Result<ReplaySpec, Failure> {
     Ok(ReplaySpec {
-        sources: args.traces.iter().cloned().map(Source::File).collect(),
+        sources: sources(args),
         target: target(args)?,
         scales: args.compute_scale.clone(),
         seed: args.seed,
@@ -130,6 +135,16 @@ fn spec(args: &ReplayArgs) -> Result<ReplaySpec, Failure> {
         timeline: args.timeline.spec(),
         processes: None,
     })
+}
+
+fn sources(args: &ReplayArgs) -> Vec<Source> {
+    match args.extrapolate {
+        None => args.traces.iter().cloned().map(Source::File).collect(),
+        Some(ranks) => {
+            let (files, unexplained) = (args.traces.clone(), Recordings::UNEXPLAINED);
+            vec![Source::Extrapolated(Recordings { files, ranks, unexplained, growth: None })]
+        }
+    }
 }
 
 fn target(args: &ReplayArgs) -> Result<Target, Failure> {

@@ -126,3 +126,53 @@ fn a_report_in_one_page_with_tables() {
         assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{table}");
     }
 }
+
+#[test]
+fn more_ranks_than_were_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for ranks in ["8", "27", "64", "216"] {
+        good(folder, &["generate", "lulesh-like", "--ranks", ranks, "--steps", "2", "-o", &format!("a{ranks}.jsonl")]);
+    }
+    let recordings = ["a8.jsonl", "a27.jsonl", "a64.jsonl"];
+    let extrapolate = |more: &[&'static str]| [&["extrapolate"][..], &recordings, more].concat();
+    let said = good(folder, &extrapolate(&["--ranks", "216", "-o", "b.jsonl"]));
+    for part in [
+        "ranks           216: a grid in 3 directions, shortest side first, 6x6x6\n",
+        "kinds of ranks  27,",
+        "scaling         weak; computing: constant\n",
+        "unexplained     messages 0.00 %, calls 0.00 %, bytes 0.00 %\n",
+    ] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    let bytes = |name: &str| std::fs::read(folder.join(name)).unwrap();
+    assert!(bytes("a216.jsonl") == bytes("b.jsonl"));
+    let json: serde_json::Value = serde_json::from_str(&good(folder, &extrapolate(&["-n", "216", "-o", "c.jsonl", "--json"]))).unwrap();
+    assert_eq!((&json["kinds_of_ranks"], &json["unexplained"]["messages"]), (&27.into(), &0.0.into()));
+    assert!(bytes("b.jsonl") == bytes("c.jsonl"));
+    // The same without a file.
+    let machine = ["--machine", "bxi-v2", "--nodes", "216", "--network", "flow", "--json"];
+    let digest = |traces: &[&str]| {
+        let said = good(folder, &[&["replay"][..], traces, &machine].concat());
+        serde_json::from_str::<serde_json::Value>(&said).unwrap()["digest"].clone()
+    };
+    assert_eq!(digest(&["b.jsonl"]), digest(&[&recordings[..], &["--extrapolate", "216"]].concat()));
+    // One line each, and no file.
+    let cut = bytes("a27.jsonl");
+    std::fs::write(folder.join("cut.jsonl"), &cut[..cut.len() / 2]).unwrap();
+    for (arguments, says) in [
+        (extrapolate(&["--ranks", "32", "-o", "d.jsonl"]), "--ranks 32: expected at least as many as the largest recording has, 64"),
+        (extrapolate(&["--ranks", "0", "-o", "d.jsonl"]), "0 is not in 1.."),
+        (extrapolate(&["--ranks", "216", "-o", "d.txt"]), "d.txt: expected a name that ends in .vef, .goal, .bin or .jsonl"),
+        (extrapolate(&["--ranks", "216", "-o", "d.jsonl", "--unexplained", "200%"]), "expected a share such as 5% or 0.05"),
+        (extrapolate(&["--ranks", "216", "-o", "d.jsonl", "--scaling", "none"]), "expected weak or strong"),
+        (vec!["extrapolate", "a8.jsonl", "--ranks", "64", "-o", "d.jsonl"], "1 recording of the program: expected at least two"),
+        (vec!["extrapolate", "a8.jsonl", "cut.jsonl", "-n", "64", "-o", "d.jsonl"], "cut.jsonl:"),
+        (vec!["extrapolate", "a8.jsonl", "a8.jsonl", "-n", "64", "-o", "d.jsonl"], "both have 8 ranks: leave one of them out"),
+        (vec!["replay", "a8.jsonl", "--extrapolate", "64"], "1 recording of the program: expected at least two"),
+    ] {
+        let error = bad(folder, &arguments);
+        assert!(error.contains(says), "{says} in {error}");
+        assert!(!folder.join("d.jsonl").exists() && !folder.join("d.txt").exists(), "{arguments:?}");
+    }
+}

@@ -533,6 +533,7 @@ fn trace(source: &Source) -> Result<Named, StudyError> {
     let mut program: Box<dyn Program> = match source {
         Source::File(path) => Box::new(narrows_trace::read(path, ReadOptions::default(), &mut strict)?.program),
         Source::Pattern(pattern, parameters) => Box::new(Generated::new(*pattern, *parameters)?),
+        Source::Extrapolated(recordings) => Box::new(recordings.extrapolate(&crate::Silent)?.model.program()),
     };
     let (mut messages, mut bytes, mut collectives, mut after) = (0u64, 0u64, 0u64, Vec::new());
     for rank in 0..program.ranks() {

@@ -1,6 +1,9 @@
 //! Traces on a simulated machine, or under LogGP.
 
+mod extrapolated;
 mod over_time;
+
+pub use extrapolated::{Recordings, left_out, not_used};
 
 use crate::background;
 use crate::energy::{Energy, Share};
@@ -43,6 +46,8 @@ pub enum Source {
     File(PathBuf),
     /// Made up on the way: nothing is kept.
     Pattern(generate::Pattern, generate::Parameters),
+    /// Extrapolated on the way from recordings at other numbers of ranks.
+    Extrapolated(Recordings),
 }
 
 /// What carries the messages.
@@ -125,6 +130,7 @@ impl Source {
             Source::File(path) if narrows_output::is_standard(path) => String::from("standard input"),
             Source::File(path) => path.file_stem().map_or_else(|| path.display().to_string(), |stem| stem.to_string_lossy().into_owned()),
             Source::Pattern(pattern, _) => pattern.name().to_owned(),
+            Source::Extrapolated(recordings) => recordings.name(),
         }
     }
 
@@ -133,12 +139,19 @@ impl Source {
         match self {
             Source::File(path) => path.clone(),
             Source::Pattern(pattern, _) => PathBuf::from(pattern.name()),
+            Source::Extrapolated(recordings) => recordings.path(),
         }
     }
 
     fn open(&self, observer: &dyn Observer) -> Result<Box<dyn Program + Send>, StudyError> {
         match self {
             Source::Pattern(pattern, parameters) => Ok(Box::new(Generated::new(*pattern, *parameters)?)),
+            Source::Extrapolated(recordings) => {
+                let found = recordings.extrapolate(observer)?;
+                left_out(&found).iter().for_each(|text| observer.warning(text));
+                not_used(&found).iter().for_each(|text| observer.warning(text));
+                Ok(Box::new(found.model.program()))
+            }
             Source::File(path) => {
                 let meter = Arc::new(Meter::default());
                 let name = if narrows_output::is_standard(path) { String::from("standard input") } else { path.display().to_string() };
@@ -191,7 +204,7 @@ impl ReplaySpec {
         let Some(processes) = &self.processes else { return Ok(()) };
         let length = |source: &Source| match source {
             Source::File(path) => std::fs::metadata(path).map_or(0, |file| file.len()),
-            Source::Pattern(..) => 0,
+            Source::Pattern(..) | Source::Extrapolated(_) => 0,
         };
         let sources: Vec<(&Source, u64)> = self.sources.iter().map(|source| (source, length(source))).collect();
         let mut places = Digest::default();
