@@ -1,7 +1,7 @@
 //! Which rank runs on which processor of which node.
 
 use crate::model::Machine;
-use crate::node::{HOST, Node, Processor};
+use crate::node::{HOST, Mode, Node, Processor};
 use narrows_engine::random;
 use narrows_units::{NodeId, ProcessorId};
 use std::collections::BTreeMap;
@@ -74,6 +74,9 @@ pub enum PlacementError {
         /// Those that there are.
         known: String,
     },
+    /// A processor that is not used.
+    #[error("no rank may be on \"{0}\": processor.{0}.mode is \"host\"; another mode uses it")]
+    Unused(String),
     /// More ranks per processor than cores.
     #[error("--ppn {ppn}: none of the processors {names} has more than {cores} cores; use --ppn {cores} or less")]
     ProcessorCores {
@@ -205,6 +208,10 @@ pub fn placement(placement: &Placement, machine: &Machine, ppn: Option<u32>, ran
         let known = machine.auxiliaries.iter().map(|auxiliary| auxiliary.name.as_str());
         let known = std::iter::once(HOST).chain(known).collect::<Vec<_>>().join(", ");
         return Err(PlacementError::Processor { name: name.clone(), known });
+    }
+    let unused = |name: &&String| machine.auxiliary(name).is_some_and(|auxiliary| auxiliary.mode == Mode::Host);
+    if let (Some(name), false) = (names.iter().find(unused), matches!(placement, Placement::File(_))) {
+        return Err(PlacementError::Unused(name.clone()));
     }
     let cores = parts().flat_map(|(_, node)| chosen(node)).max().unwrap_or(0);
     if ranks == 0 {
@@ -472,6 +479,10 @@ mod tests {
         let refused = |kind, ppn, ranks| place(kind, ppn, ranks).unwrap_err();
         let error = "5 ranks do not fit: the processors dpu take 4; use -n 4 or less, or other processors (--placement)";
         assert_eq!(refused("linear:dpu", None, 5), error);
+        let file = text.replace("cores = 4", "cores = 4\nmode = \"host\"");
+        let unused = Machine::parse("x.toml", &file, &Overrides::default()).unwrap();
+        let error = placement(&"linear:dpu".parse().unwrap(), &unused, None, 1).unwrap_err().to_string();
+        assert_eq!(error, "no rank may be on \"dpu\": processor.dpu.mode is \"host\"; another mode uses it");
         assert_eq!(refused("linear:dpu", Some(5), 1), "--ppn 5: none of the processors dpu has more than 4 cores; use --ppn 4 or less");
         assert!(refused("linear:gpu", None, 1).starts_with("no processor \"gpu\" (host, dpu); [processor.NAME]"));
         let list = |text, ranks| by_list(&machine, "hosts", text, 4, ranks).map_err(|error| error.to_string());

@@ -761,6 +761,27 @@ fn processors_that_are_none() {
     assert_eq!(found("[processor.host]\ncores = 2"), "error: no name for a processor: \"host\"");
     assert_eq!(found("[processor.dpu]\ncores = 0"), "error: `processor.dpu.cores`: 0 is out of range");
     assert_eq!(found("[processor.dpu]\ncount = 2"), "error: unknown key `count` in [processor.dpu]");
+    let own = |mode: &str, rest: &str| found(&format!("[node]\nprocessors = [\"dpu\"]\n[processor.dpu]\nmode = \"{mode}\"\n{rest}"));
+    assert_eq!(own("aside", ""), "error: `processor.dpu.mode`: unknown choice, the text \"aside\"");
+    assert_eq!(own("on-path", ""), "error: dpu stands in front of the host's ports, and no bus is between them");
+    let bus = |rate: &str| format!("bus = \"b\"\n[bus.b]\nlatency = \"100 ns\"\nbandwidth = \"{rate}\"");
+    let slow = own("on-path", &bus("8 GB/s"));
+    assert!(slow.starts_with("error: the bus b in front of the host's ports is slower than node.pcie.data_bandwidth = "), "{slow}");
+    let text = format!("[machine]\nname = \"x\"\nbase = \"bxi-v2\"\n[node]\nprocessors = [\"dpu\"]\n[processor.dpu]\n");
+    for (mode, rate) in [("off-path", "8 GB/s"), ("on-path", "32 GB/s")] {
+        let machine = Machine::parse("x.toml", &format!("{text}mode = \"{mode}\"\n{}", bus(rate)), &Overrides::default()).unwrap();
+        let addresses = machine.addresses();
+        let id = |node, number| ProcessorId { node: NodeId(node), number };
+        let nodes = machine.node.count;
+        assert_eq!((addresses.of(id(3, 0)), addresses.of(id(3, 1)), addresses.count()), (NodeId(3), NodeId(nodes + 3), 2 * nodes));
+        assert_eq!((addresses.node(NodeId(3)), addresses.node(NodeId(nodes + 3))), (NodeId(3), NodeId(3)));
+        assert_eq!(machine.topology().unwrap().hosts(), 2 * nodes);
+        assert_eq!(Machine::parse("again.toml", &machine.to_toml(), &Overrides::default()).unwrap(), machine);
+    }
+    let handlers = own("off-path", "[nic.spin]\nrules = [\"reduce\"]");
+    assert_eq!(handlers, "error: processors with ports of their own, and handlers on the NIC (nic.spin.rules)");
+    let full = own("off-path", "[topology]\nkind = \"k-ary-n-tree\"\nk = 4\nn = 2");
+    assert!(full.contains("nodes with ports of 64 other processors do not fit"), "{full}");
     assert_eq!(found("[node]\nmemory = \"1 GiB\""), "error: unknown key `memory` in [node]");
     let gone = message("[machine]\nname = \"x\"\nbase = \"bxi-v2\"\n[group.a]\nmemory = \"1 GiB\"", &Overrides::default());
     assert!(gone.contains("delete the line: no model asks how much memory a node has"), "{gone}");

@@ -219,7 +219,8 @@ impl<'a> Plan<'a> {
         let message = machine.message_config(machine.rails_between(&nodes).map_err(StudyError::Placement)?);
         let ways = Ways::of(machine, &message);
         ways.lines().iter().for_each(|line| says(line));
-        let processes = ProcessId::numbered(nodes);
+        let addresses = machine.addresses();
+        let processes = ProcessId::numbered(placement.iter().map(|&id| addresses.of(id)));
         let hosts = placement.iter().map(|&id| machine.host_name_on(id)).collect();
         Ok(Plan {
             spec,
