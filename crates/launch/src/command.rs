@@ -61,6 +61,7 @@ mod tests {
             ranks,
             program: program.to_owned(),
             arguments: arguments.iter().map(|&word| word.to_owned()).collect(),
+            on: String::new(),
         };
         let apps = [app(3, "./first", &[]), app(7, "./prog", &["-n", "a b"])];
         let command = command(transport, &mpi, &Scratch::create().unwrap(), &apps, &environment);

@@ -71,7 +71,7 @@ pub use model::{
 pub use narrows_keys::Diagnostic;
 pub use narrows_units::{NodeId, ProcessorId};
 pub use node::{Auxiliary, Bus, Group, HOST, Mode, Node, Processor, ProcessorPower, Software, Speed};
-pub use placement::{Placement, PlacementError, fill, placement};
+pub use placement::{Placement, PlacementError, fill, placement, placement_of};
 pub use presets::{PRESETS, Preset, preset};
 pub use spin::Spin;
 pub use wiring::{Topology, TopologyKind};

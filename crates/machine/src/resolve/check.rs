@@ -434,6 +434,10 @@ fn check_modes(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>)
             let message = "processors with ports of their own, and handlers on the NIC (nic.spin.rules)";
             errors.push(layers.at(&path, message).label("expected \"shared\", or no handlers"));
         }
+        if machine.ip.gateway.hosts > 0 {
+            let message = "processors with ports of their own, and hosts behind an IP gateway (ip.gateway.hosts)";
+            errors.push(layers.at(&path, message).label("expected \"shared\", or ip.gateway.hosts = 0"));
+        }
         let mut buses = machine.way_to(name).map(|bus| &machine.buses[bus]).peekable();
         if *mode == Mode::OnPath && buses.peek().is_none() {
             let message = format!("{name} stands in front of the host's ports, and no bus is between them");

@@ -194,6 +194,19 @@ fn outcomes_name_processors() {
     let by_processor = |name: &str| summary["energy"]["by_processor_j"][name].as_f64().unwrap();
     near(by_processor("host"), 2.0 * computing);
     near(by_processor("dpu"), 6.0 * time + computing);
+    // NICs of their own take power, and a timeline names them.
+    let modes = ["shared", "off-path"].map(|mode| format!("processor.dpu.mode={mode}"));
+    let nics = modes.each_ref().map(|mode| {
+        let outcome = replay(folder, "linear", vec![pingpong(folder)], &["power.nic=1W", mode]);
+        outcome.summary()["energy"]["nics_j"].as_f64().unwrap() / outcome.replay.finish.as_s_f64()
+    });
+    near(nics[0], 2.0);
+    near(nics[1], 4.0);
+    replay(folder, "linear:dpu", vec![pingpong(folder)], &[&modes[1]]);
+    let trace = std::fs::read(folder.join("timeline.pftrace")).unwrap();
+    let has = |text: &str| trace.windows(text.len()).any(|window| window == text.as_bytes());
+    assert!(has("node 3, node001-dpu") && has("rank 1 on dpu"));
+    replay(folder, "processor", vec![pingpong(folder), pingpong(folder)], &power);
     let trace = std::fs::read(folder.join("timeline.pftrace")).unwrap();
     let has = |text: &str| trace.windows(text.len()).any(|window| window == text.as_bytes());
     assert!(has("rank 2 on dpu") && has("rank 0") && !has("rank 0 on"));
