@@ -5,8 +5,8 @@ use crate::LaunchError;
 use narrows_mpilib::App;
 use std::path::Path;
 
-/// The programs that words name: the first one on `ranks` ranks and on processors `on`, each further one behind `: -n N`
-/// (or `-np`), with `--on NAMES` and `--` behind that, or not. A `:` in front of anything else is an argument.
+/// The programs that words name: the first one on `ranks` ranks and on processors `on`, each further one behind `: -n
+/// N` (or `-np`), with `--on NAMES` and `--` behind that, or not. A `:` in front of anything else is an argument.
 ///
 /// # Errors
 /// [`LaunchError::Apps`].

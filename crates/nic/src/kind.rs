@@ -152,8 +152,8 @@ pub struct Processors {
     pub routes: Vec<u16>,
     /// Kinds.
     pub kinds: u16,
-    /// By address: the node that is reached there, where processors have ports and addresses of their own; nothing: each
-    /// node has one, its number.
+    /// By address: the node that is reached there, where processors have ports and addresses of their own; nothing:
+    /// each node has one, its number.
     pub owners: Vec<u32>,
 }
 

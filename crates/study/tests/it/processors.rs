@@ -102,9 +102,9 @@ fn messages_between_processors_take_the_buses_between_them() {
     }
 }
 
-/// A processor with its own ports sends and gets over these and its own PCIe: as a node of a machine whose PCIe that is.
-/// One in front of the host's ports makes the host's messages longer by its bus, at either end of the two ways over PCIe
-/// that a message takes there.
+/// A processor with its own ports sends and gets over these and its own PCIe: as a node of a machine whose PCIe that
+/// is. One in front of the host's ports makes the host's messages longer by its bus, at either end of the two ways over
+/// PCIe that a message takes there.
 #[test]
 fn processors_with_ports_of_their_own_are_reached_over_them() {
     let folder = tempfile::tempdir().unwrap();
