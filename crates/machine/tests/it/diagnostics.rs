@@ -767,7 +767,7 @@ fn processors_that_are_none() {
     let bus = |rate: &str| format!("bus = \"b\"\n[bus.b]\nlatency = \"100 ns\"\nbandwidth = \"{rate}\"");
     let slow = own("on-path", &bus("8 GB/s"));
     assert!(slow.starts_with("error: the bus b in front of the host's ports is slower than node.pcie.data_bandwidth = "), "{slow}");
-    let text = format!("[machine]\nname = \"x\"\nbase = \"bxi-v2\"\n[node]\nprocessors = [\"dpu\"]\n[processor.dpu]\n");
+    let text = "[machine]\nname = \"x\"\nbase = \"bxi-v2\"\n[node]\nprocessors = [\"dpu\"]\n[processor.dpu]\n";
     for (mode, rate) in [("off-path", "8 GB/s"), ("on-path", "32 GB/s")] {
         let machine = Machine::parse("x.toml", &format!("{text}mode = \"{mode}\"\n{}", bus(rate)), &Overrides::default()).unwrap();
         let addresses = machine.addresses();

@@ -133,7 +133,7 @@ fn processors_with_ports_of_their_own_are_reached_over_them() {
         assert_eq!(far, run("0\n1\n", "shared", &[&hosts]), "{network}: as between nodes with such a PCIe");
         assert_eq!((far - alike).as_ps() / TURNS, 4 * 700_000, "{network}");
         assert_eq!((run("0:dpu\n1\n", "off-path", &[&own]) - alike).as_ps() / TURNS, 2 * 700_000, "{network}: one end");
-        assert_eq!(run("0\n1\n", "off-path", &[&own, &bus[0], &bus[1], &bus[2]]), alike, "{network}: hosts have nothing to do with it");
+        assert_eq!(run("0\n1\n", "off-path", &[&own, bus[0], bus[1], bus[2]]), alike, "{network}: hosts have nothing to do with it");
         // Between the two of a node over the bus, which both ports have: the switch is not used.
         let within = run("0\n0:dpu\n", "shared", &bus);
         assert_eq!(run("0\n0:dpu\n", "off-path", &bus), within, "{network}");
