@@ -21,7 +21,18 @@ def test_slingshot_beside_alps(tmp_path: Path) -> None:
         assert found == pytest.approx(value, rel=0.08), f"{kind} of {size} B"
 
 
-@pytest.mark.parametrize(("name", "gigabytes"), [("slingshot-11", 25.0), ("ib-ndr", 50.0), ("roce-400", 50.0), ("omni-path-100", 12.12)])
+@pytest.mark.parametrize(
+    ("name", "gigabytes"),
+    [
+        ("slingshot-11", 25.0),
+        ("slingshot-10", 12.5),
+        ("ib-ndr", 50.0),
+        ("ib-hdr", 25.0),
+        ("ib-edr", 12.5),
+        ("roce-400", 50.0),
+        ("omni-path-100", 12.12),
+    ],
+)
 def test_long_messages_take_the_rate_of_the_link_less_headers(name: str, gigabytes: float, tmp_path: Path) -> None:
     machine = nw.machine(name)
     packet, header = (float(machine[key].split()[0]) for key in ("network.mtu", "network.header"))

@@ -118,7 +118,9 @@ fn machine(network: &Network, topology: &Topology, base: &str, graph: &Path) -> 
     if of_base.switch.radix < radix {
         let _ = write!(text, "\n[switch]\nradix = {radix}\n");
     }
-    let _ = write!(text, "\n[topology]\nkind = \"file\"\npath = {}\n", quoted(&graph.display().to_string()));
+    // Both files are in one folder.
+    let file = graph.file_name().unwrap_or_default().to_string_lossy();
+    let _ = write!(text, "\n[topology]\nkind = \"file\"\npath = {}\n", quoted(&file));
     Ok(text)
 }
 

@@ -1,10 +1,10 @@
-//! `narrows machine list | show NAME | check FILE`
+//! `narrows machine list | show NAME | check FILE | explain KEY`
 
 use crate::failure::Failure;
 use crate::form::{Form, keys_and_values};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use narrows_machine::{Diagnostic, Machine, MachineError, NetworkKind, Node, Overrides, PRESETS};
+use narrows_machine::{Diagnostic, Explanation, Machine, MachineError, NetworkKind, Node, Overrides, PRESETS};
 use narrows_output::{exit, warn};
 use narrows_results::{Column, Table};
 use serde_json::json;
@@ -28,6 +28,26 @@ Examples:
     Show {
         /// A preset (narrows machine list) or a machine file
         #[arg(value_name = "NAME|FILE")]
+        machine: String,
+        #[command(flatten)]
+        overrides: OverrideArguments,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Say what a key means, and where a machine has its value from
+    #[command(after_help = "\
+Examples:
+  narrows machine explain network.buffer
+  narrows machine explain link.host --machine my.toml
+  narrows machine explain latency --machine exanest --csv
+
+Docs: docs/machine-files.md has all keys.")]
+    Explain {
+        /// A key, a section, or a part of their names [default: all keys]
+        #[arg(value_name = "KEY", default_value = "", hide_default_value = true)]
+        key: String,
+        /// A preset (narrows machine list) or a machine file
+        #[arg(long, value_name = "NAME|FILE", default_value = "bxi-v2")]
         machine: String,
         #[command(flatten)]
         overrides: OverrideArguments,
@@ -90,7 +110,35 @@ pub fn run(command: MachineCommand) -> Result<u8, Failure> {
             Ok(exit::DONE)
         }
         MachineCommand::Check { machine, overrides, form } => check(&machine, overrides, form),
+        MachineCommand::Explain { key, machine, overrides, form } => {
+            let found = Machine::explain(&machine, &overrides.into(), &key)?;
+            form.print(|| explained(&found), || explanations(&found).json(), || explanations(&found))?;
+            Ok(exit::DONE)
+        }
     }
+}
+
+/// Keys to read: the value and where it stands, what the key means, what it may be.
+fn explained(found: &[Explanation]) -> String {
+    let entry = |one: &Explanation| {
+        let comment = one.comment.as_ref().map_or_else(String::new, |comment| format!(": {comment}"));
+        let default = one.default.as_ref().map_or_else(String::new, |default| format!("; without it {default}"));
+        format!("{} = {}\n  from {}{comment}\n  {}\n  {}{default}\n", one.key, one.value, one.from, one.meaning, one.values)
+    };
+    found.iter().map(entry).collect::<Vec<_>>().join("\n")
+}
+
+fn explanations(found: &[Explanation]) -> Table {
+    let text = |value: fn(&Explanation) -> &str| Column::Text(found.iter().map(|one| value(one).to_owned()).collect());
+    Table::new(vec![
+        ("key", text(|one| &one.key)),
+        ("value", text(|one| &one.value)),
+        ("from", text(|one| &one.from)),
+        ("comment", text(|one| one.comment.as_deref().unwrap_or_default())),
+        ("meaning", text(|one| &one.meaning)),
+        ("values", text(|one| &one.values)),
+        ("default", text(|one| one.default.as_deref().unwrap_or_default())),
+    ])
 }
 
 fn load(machine: &str, overrides: OverrideArguments) -> Result<Machine, MachineError> {

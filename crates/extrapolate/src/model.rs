@@ -76,8 +76,8 @@ pub struct Findings {
     pub steps: (usize, usize),
     /// Shares of messages, calls and bytes that are not explained.
     pub unexplained: [f64; 3],
-    /// How the program grows.
-    pub growth: Growth,
+    /// How the program grows; none where nothing was said and nothing computes.
+    pub growth: Option<Growth>,
     /// How computing grows, in words.
     pub computing: String,
 }
@@ -206,7 +206,7 @@ impl Explained {
             classes: texts.len(),
             steps: (steps, acts.len()),
             unexplained: self.shares,
-            growth: laws.growth,
+            growth: Some(laws.growth).filter(|_| computed || laws.forced),
             computing: if computed { laws.computing.to_string() } else { String::from("none was recorded") },
         };
         let (families, scheme) = (self.tokens.families.clone(), self.scheme);

@@ -5,8 +5,8 @@ use crate::grid::Place;
 use crate::model::{Act, Model, Step};
 use crate::recording::Totals;
 use crate::tokens::{self, Family};
-use narrows_trace::{Communicators, Dependency, Event, Kind, Operation, Order, Program, TraceError};
-use narrows_units::{Bytes, Excess, SimTime};
+use narrows_trace::{Communicators, Dependency, Event, Kind, Limited, Operation, Order, Program, TraceError};
+use narrows_units::SimTime;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -126,17 +126,15 @@ const MOST_MADE: u64 = 10_000_000_000;
 
 /// Takes the whole program: its sums. What is sent from one rank to another with a tag must be what is received.
 pub(crate) fn check_meetings(program: &mut Extrapolated) -> Result<Totals, ExtrapolateError> {
+    let mut program = Limited::new(program);
     let mut totals = Totals::default();
     // A message adds what its receive takes away; sums of mixed words are equal for equal sets.
     let (mut open, mut from_anybody) = (0u64, false);
     let mut count = 0i64;
     let mut after = Vec::new();
     for rank in 0..program.ranks() {
-        let (mut work, mut number) = (SimTime::ZERO, 0);
         while let Some(operation) = program.next(rank, &mut after)? {
             totals.add(&operation);
-            work = within_limits(work, &operation).map_err(|excess| TraceError::Excess { rank, operation: number, excess })?;
-            number += 1;
             if totals.operations > MOST_MADE {
                 return Err(ExtrapolateError::DoesNotMeet(format!("{} ranks would do more than {MOST_MADE} operations", program.ranks())));
             }
@@ -162,17 +160,6 @@ pub(crate) fn check_meetings(program: &mut Extrapolated) -> Result<Totals, Extra
         return Err(ExtrapolateError::DoesNotMeet(format!("of {ranks} ranks some would wait for messages that others do not send")));
     }
     Ok(totals)
-}
-
-/// What a simulation holds, as readers of traces look at it; the computing of the rank with this operation.
-fn within_limits(work: SimTime, operation: &Operation) -> Result<SimTime, Excess> {
-    let work = work.checked_add(operation.delay)?;
-    let bytes = match operation.kind {
-        Kind::Compute { duration } => return work.checked_add(duration),
-        Kind::Send { bytes, .. } | Kind::Receive { bytes, .. } => bytes,
-        Kind::Collective(call) => call.send.max(call.receive),
-    };
-    if bytes > Bytes::MESSAGE_MAX { Err(Excess::Message) } else { Ok(work) }
 }
 
 /// SplitMix64's finaliser, over all three.

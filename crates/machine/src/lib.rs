@@ -42,6 +42,7 @@ mod addresses;
 mod assemble;
 mod buses;
 mod collectives;
+mod explain;
 mod fault;
 mod gateways;
 mod host;
@@ -60,6 +61,7 @@ mod write;
 
 pub use addresses::Addresses;
 pub use collectives::{RulesError, collectives_table};
+pub use explain::Explanation;
 pub use fault::FaultError;
 pub use host::{HostPattern, HostPatternError};
 pub use ip::{Gateway, Ip, Receiver, Tunnel};
@@ -126,6 +128,16 @@ pub enum MachineError {
     /// Complaints about the file's text or about overrides.
     #[error("{0}")]
     Invalid(Diagnostics),
+    /// A key that the machine does not have.
+    #[error("no key `{key}` in {machine}{}; narrows machine explain without a key prints all", did_you_mean(&.nearest.as_deref()))]
+    NoKey {
+        /// What was asked for.
+        key: String,
+        /// The machine.
+        machine: String,
+        /// The key that it resembles.
+        nearest: Option<String>,
+    },
 }
 
 /// The paths of all keys, in the order of the reference.
@@ -162,25 +174,8 @@ impl fmt::Display for Diagnostics {
 impl Machine {
     /// The machine of a preset's name, or of a file's path.
     pub fn load(name_or_path: &str, overrides: &Overrides) -> Result<Machine, MachineError> {
-        if let Some(preset) = preset(name_or_path) {
-            return Machine::parse(&format!("preset {}", preset.name), preset.text, overrides);
-        }
-        let path = Path::new(name_or_path);
-        if !path.exists()
-            && !narrows_output::is_standard(path)
-            && !name_or_path.contains('/')
-            && path.extension().is_none_or(|extension| extension != "toml")
-        {
-            return Err(MachineError::Unknown {
-                name: name_or_path.to_owned(),
-                nearest: narrows_keys::nearest(name_or_path, PRESETS.iter().map(|preset| preset.name)),
-                known: PRESETS.iter().map(|preset| preset.name).collect::<Vec<_>>().join(", "),
-            });
-        }
-        match narrows_output::read_to_string(path) {
-            Ok(text) => Machine::parse(name_or_path, &text, overrides),
-            Err(error) => Err(MachineError::Read { path: name_or_path.to_owned(), error }),
-        }
+        let (name, text) = text_of(name_or_path)?;
+        Machine::parse(&name, &text, overrides)
     }
 
     /// What a run finds out only when it puts the network together: its routing, and whether that can deadlock. For
@@ -199,5 +194,28 @@ impl Machine {
     /// The machine of a file's text; `name` stands for the file in messages.
     pub fn parse(name: &str, text: &str, overrides: &Overrides) -> Result<Machine, MachineError> {
         resolve::resolve(name, text, overrides).map_err(|errors| MachineError::Invalid(Diagnostics(errors)))
+    }
+}
+
+/// The text of a preset or a file, and what it is called in messages.
+fn text_of(name_or_path: &str) -> Result<(String, String), MachineError> {
+    if let Some(preset) = preset(name_or_path) {
+        return Ok((format!("preset {}", preset.name), preset.text.to_owned()));
+    }
+    let path = Path::new(name_or_path);
+    if !path.exists()
+        && !narrows_output::is_standard(path)
+        && !name_or_path.contains('/')
+        && path.extension().is_none_or(|extension| extension != "toml")
+    {
+        return Err(MachineError::Unknown {
+            name: name_or_path.to_owned(),
+            nearest: narrows_keys::nearest(name_or_path, PRESETS.iter().map(|preset| preset.name)),
+            known: PRESETS.iter().map(|preset| preset.name).collect::<Vec<_>>().join(", "),
+        });
+    }
+    match narrows_output::read_to_string(path) {
+        Ok(text) => Ok((name_or_path.to_owned(), text)),
+        Err(error) => Err(MachineError::Read { path: name_or_path.to_owned(), error }),
     }
 }

@@ -38,6 +38,8 @@ pub const PRESETS: &[Preset] = &[
     Preset { name: "fattree-16k", text: include_str!("../../../machines/fattree-16k.toml") },
     Preset { name: "fattree-256", text: include_str!("../../../machines/fattree-256.toml") },
     Preset { name: "fpspin", text: include_str!("../../../machines/fpspin.toml") },
+    Preset { name: "ib-edr", text: include_str!("../../../machines/ib-edr.toml") },
+    Preset { name: "ib-hdr", text: include_str!("../../../machines/ib-hdr.toml") },
     Preset { name: "ib-ndr", text: include_str!("../../../machines/ib-ndr.toml") },
     Preset { name: "ib-qdr", text: include_str!("../../../machines/ib-qdr.toml") },
     Preset { name: "inti", text: include_str!("../../../machines/inti.toml") },
@@ -45,6 +47,7 @@ pub const PRESETS: &[Preset] = &[
     Preset { name: "omni-path-100", text: include_str!("../../../machines/omni-path-100.toml") },
     Preset { name: "roce-400", text: include_str!("../../../machines/roce-400.toml") },
     Preset { name: "s4bxi-vix", text: include_str!("../../../machines/s4bxi-vix.toml") },
+    Preset { name: "slingshot-10", text: include_str!("../../../machines/slingshot-10.toml") },
     Preset { name: "slingshot-11", text: include_str!("../../../machines/slingshot-11.toml") },
     Preset { name: "thor-bf2", text: include_str!("../../../machines/thor-bf2.toml") },
 ];

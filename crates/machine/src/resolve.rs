@@ -111,19 +111,26 @@ fn arbitrate(machine: &mut Machine, layers: &Layers) {
 /// Reads the graph of a wiring that comes from a file.
 fn read_graph(machine: &mut Machine, layers: &Layers, prefix: &str, errors: &mut Vec<Diagnostic>) -> Option<()> {
     if machine.topology.kind == TopologyKind::File {
-        let path = &machine.topology.path;
-        match std::fs::read_to_string(path) {
+        let own = format!("{prefix}topology.path");
+        let key = if layers.find(&own).is_some() { own.as_str() } else { "topology.path" };
+        // From the file that names it; an override starts where the program was started. A machine that is saved, and
+        // read from another folder, has the whole path.
+        let folder = layers.find(key).and_then(|(layer, _)| Path::new(&layers.layers[layer].name).parent());
+        let path = folder.map_or_else(|| PathBuf::from(&machine.topology.path), |folder| folder.join(&machine.topology.path));
+        match std::fs::read_to_string(&path) {
             Ok(text) => machine.topology.text = text,
             Err(error) => {
-                errors.push(layers.at(&format!("{prefix}topology.path"), format!("cannot read {path}: {error}")));
+                errors.push(layers.at(key, format!("cannot read {}: {error}", path.display())));
                 return None;
             }
         }
+        machine.topology.path = std::path::absolute(&path).unwrap_or(path).display().to_string();
     }
     Some(())
 }
 
-fn read(name: &str, text: &str, overrides: &Overrides, errors: &mut Vec<Diagnostic>) -> Layers {
+/// The layers of a file, its overrides and its bases, the strongest first.
+pub(crate) fn read(name: &str, text: &str, overrides: &Overrides, errors: &mut Vec<Diagnostic>) -> Layers {
     let mut layers: Vec<Layer> = overrides.nodes.map(Layer::nodes).into_iter().collect();
     // The last --set of a key wins.
     layers.extend(overrides.set.iter().rev().map(|text| Layer::set(text, errors)));

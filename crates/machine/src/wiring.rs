@@ -87,7 +87,7 @@ keys! {
         pub leaves: u32, in 1..=1 << 15;
         /// Spine switches (dragonfly-plus: of a group).
         pub spines: u32, in 1..=1 << 15;
-        /// A graph file; a path that is not absolute starts where the program was started.
+        /// A graph file; its path from this machine file.
         pub path: String;
         /// What the graph file says.
         pub text: String => _;

@@ -41,7 +41,8 @@ impl Machine {
     }
 }
 
-fn toml(value: &Value) -> String {
+/// A value as a machine file has it.
+pub(crate) fn toml(value: &Value) -> String {
     match value {
         Value::Text(text) => quote(text),
         Value::Integer(Some(number)) => number.to_string(),

@@ -47,6 +47,7 @@ pub mod vef;
 pub use communicators::Communicators;
 pub use error::{Location, Mistake, TraceError};
 pub use file::{Format, ReadOptions, Trace, open, read, read_metered, write};
+pub use limits::Limited;
 pub use meetings::{CollectivePart, Contradiction, Meetings};
 pub use operation::{Collective, CollectiveCall, Dependency, Event, Kind, Operation, Order, Program, Recorded};
 pub use recording::{Recording, merge, recorded};

@@ -37,13 +37,14 @@ impl Limits {
 }
 
 /// A program whose operations are looked at as they are taken: for those that no reader has looked at.
-pub(crate) struct Limited<'a> {
+pub struct Limited<'a> {
     program: &'a mut dyn Program,
     limits: Limits,
 }
 
 impl<'a> Limited<'a> {
-    pub(crate) fn new(program: &'a mut dyn Program) -> Limited<'a> {
+    /// The same program, whose `next` is also an error at an operation that asks for too much.
+    pub fn new(program: &'a mut dyn Program) -> Limited<'a> {
         Limited { limits: Limits::new(program.ranks()), program }
     }
 }

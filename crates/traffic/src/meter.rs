@@ -54,7 +54,29 @@ pub(crate) struct ClassMeter {
     /// Of these messages, in thousandths; empty where messages are alike.
     pub(crate) slow_down: Histogram,
     /// The least completion time since the start of the run.
-    pub(crate) fastest: Option<u64>,
+    pub(crate) fastest: Least,
+}
+
+/// The least of some times, in picoseconds.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Least(u64);
+
+impl Default for Least {
+    fn default() -> Least {
+        Least(u64::MAX)
+    }
+}
+
+impl Least {
+    #[inline]
+    fn take(&mut self, time: u64) {
+        self.0 = self.0.min(time);
+    }
+
+    /// `None`: there was none.
+    pub(crate) fn time(self) -> Option<u64> {
+        Some(self.0).filter(|&time| time < u64::MAX)
+    }
 }
 
 impl ClassMeter {
@@ -68,7 +90,7 @@ impl ClassMeter {
         self.latency.merge(&other.latency);
         self.fct.merge(&other.fct);
         self.slow_down.merge(&other.slow_down);
-        self.fastest = self.fastest.into_iter().chain(other.fastest).min();
+        self.fastest.take(other.fastest.0);
     }
 
     /// Messages of the window that are not done; of merged meters only.
@@ -136,7 +158,7 @@ impl Meter {
         let within = self.within(born);
         let class = &mut self.classes[class];
         class.totals.done += 1;
-        class.fastest = Some(class.fastest.map_or(now - born, |fastest| fastest.min(now - born)));
+        class.fastest.take(now - born);
         if within {
             class.fct.record(now - born);
             if let Some(alone) = alone {

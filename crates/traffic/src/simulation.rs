@@ -74,7 +74,7 @@ struct State {
 /// The least window that would do, where this one is shorter. Nothing is known before the first message is done: the
 /// fastest of the run, as most often in a network that was still empty.
 fn too_short(meter: &ClassMeter, window: SimTime) -> Option<SimTime> {
-    let least = SimTime(meter.fastest?) * FASTEST_MESSAGES;
+    let least = SimTime(meter.fastest.time()?) * FASTEST_MESSAGES;
     (window < least).then_some(least)
 }
 
@@ -194,7 +194,8 @@ impl<'a> Simulation<'a> {
             // They had as much time again: where they wait behind a backlog, it is one that does not go away.
             for (class, _) in self.plan.generators.iter().enumerate().filter(|(_, generator)| generator.load.is_some()) {
                 let open = meters[class].open() as f64 > SHORTFALL * meters[class].messages as f64;
-                saturated[class] |= open && meters[class].fastest.is_none_or(|fastest| measured >= SimTime(fastest) * FASTEST_TO_THE_END);
+                saturated[class] |=
+                    open && meters[class].fastest.time().is_none_or(|fastest| measured >= SimTime(fastest) * FASTEST_TO_THE_END);
             }
         }
         let rated = meters.iter().zip(&self.plan.generators).filter(|(_, generator)| generator.load.is_some());

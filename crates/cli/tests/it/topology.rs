@@ -129,6 +129,16 @@ fn import_makes_a_machine_that_carries_traffic() {
     let traffic = ["traffic", "uniform", "--machine", "fabric.toml", "--load", "0.1", "--time", "50us", "--csv"];
     let (code, table, told) = command(&traffic);
     assert!(code == Some(0) && table.lines().count() >= 2, "{table}{told}");
+    // The graph is looked for from the machine file, wherever the program starts; a saved machine has its whole path.
+    let (there, saved) = (folder.join("fabric.toml"), folder.join("saved.d"));
+    let elsewhere = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_narrows")).args(arguments).current_dir("/").output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    };
+    elsewhere(&["machine", "check", there.to_str().unwrap()]);
+    let traffic = ["traffic", "uniform", "--machine", there.to_str().unwrap(), "--load", "0.1", "--time", "50us"];
+    elsewhere(&[&traffic[..], &["--out", saved.to_str().unwrap()]].concat());
+    elsewhere(&["machine", "check", saved.join("machine.toml").to_str().unwrap()]);
     // What cannot be is told before anything is written.
     let (code, _, told) = command(&["topology", "import", "fabric.txt", "-o", "no.graph", "--base", "deep-msa"]);
     assert!(code == Some(2) && told.contains("expected a machine with one kind of nodes and one network"), "{told}");

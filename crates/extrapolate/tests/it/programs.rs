@@ -194,7 +194,7 @@ fn butterflies_dissemination_and_masters() {
 #[test]
 fn a_shared_plate_shrinks_on_each_rank() {
     let found = must_be_the_program("plate", &plate, &[8, 16, 32, 64], 256);
-    assert_eq!(found.model.findings.growth, Growth::Strong);
+    assert_eq!(found.model.findings.growth, Some(Growth::Strong));
     assert_eq!(found.model.findings.classes, 9);
     let check = found.check.unwrap();
     assert_eq!((check.ranks, check.messages), (64, 0.0));

@@ -152,7 +152,7 @@ error: the file is empty
   |
 1 |
   | ^ expected base = "bxi-v2" in [machine], or another machine to start from
-  = help: presets: 8-ary-2-tree, acc-testbed, apenetx, apenetx-bxi, apenetx-gen4, bf3, bxi-ib-gateway, bxi-v2, bxi-v2-spin, bxi-v3, bxi-v3-reliable, carvnet-exanest, carvnet-spine-leaf, carvnet-vcu, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, fpspin, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11, thor-bf2
+  = help: presets: 8-ary-2-tree, acc-testbed, apenetx, apenetx-bxi, apenetx-gen4, bf3, bxi-ib-gateway, bxi-v2, bxi-v2-spin, bxi-v3, bxi-v3-reliable, carvnet-exanest, carvnet-spine-leaf, carvnet-vcu, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, fpspin, ib-edr, ib-hdr, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-10, slingshot-11, thor-bf2
 "#,
     );
 }
@@ -393,7 +393,7 @@ error: 65 nodes do not fit: one switch holds 64
 fn unknown_preset_with_its_nearest() {
     golden(
         &Machine::load("bxi_v2", &Overrides::default()).unwrap_err().to_string(),
-        "no machine \"bxi_v2\": it is neither a preset nor a file; did you mean \"bxi-v2\"?\npresets: 8-ary-2-tree, acc-testbed, apenetx, apenetx-bxi, apenetx-gen4, bf3, bxi-ib-gateway, bxi-v2, bxi-v2-spin, bxi-v3, bxi-v3-reliable, carvnet-exanest, carvnet-spine-leaf, carvnet-vcu, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, fpspin, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11, thor-bf2",
+        "no machine \"bxi_v2\": it is neither a preset nor a file; did you mean \"bxi-v2\"?\npresets: 8-ary-2-tree, acc-testbed, apenetx, apenetx-bxi, apenetx-gen4, bf3, bxi-ib-gateway, bxi-v2, bxi-v2-spin, bxi-v3, bxi-v3-reliable, carvnet-exanest, carvnet-spine-leaf, carvnet-vcu, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, fpspin, ib-edr, ib-hdr, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-10, slingshot-11, thor-bf2",
     );
     golden(
         &message("[machine]\nname = \"my\"\nbase = \"bxi2\"\n", &Overrides::default()),
@@ -403,7 +403,7 @@ error: no preset "bxi2"
   |
 3 | base = "bxi2"
   |        ^^^^^^ did you mean "bxi-v2"?
-  = help: presets: 8-ary-2-tree, acc-testbed, apenetx, apenetx-bxi, apenetx-gen4, bf3, bxi-ib-gateway, bxi-v2, bxi-v2-spin, bxi-v3, bxi-v3-reliable, carvnet-exanest, carvnet-spine-leaf, carvnet-vcu, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, fpspin, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11, thor-bf2
+  = help: presets: 8-ary-2-tree, acc-testbed, apenetx, apenetx-bxi, apenetx-gen4, bf3, bxi-ib-gateway, bxi-v2, bxi-v2-spin, bxi-v3, bxi-v3-reliable, carvnet-exanest, carvnet-spine-leaf, carvnet-vcu, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, fpspin, ib-edr, ib-hdr, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-10, slingshot-11, thor-bf2
 "#,
     );
 }
