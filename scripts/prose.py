@@ -53,7 +53,7 @@ NEGATION = re.compile(rf"\b({'|'.join(NEGATIONS)})\b", re.I)
 # Folders of notes, and pages that have not been rewritten so far.
 OTHERS = re.compile(
     r"(docs/(decisions|lab)/|tests/|fuzz/|CHANGELOG"
-    r"|docs/reference/command-line|docs/(conformance|validation)\.md)"
+    r"|docs/reference/command-line|docs/validation\.md)"
 )
 
 
