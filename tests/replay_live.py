@@ -3,6 +3,8 @@
 
     tests/replay_live.py            Debian's Open MPI on 16 ranks of bxi-v2, computing free; prints each pair
 
+Then a program on hosts and their DPUs (thor-bf2), which comes to the same temperature wherever its parts are.
+
 The bound is 1 %. The collectives of a replay are those of Open MPI's fixed decisions: other libraries choose others.
 """
 
@@ -19,11 +21,31 @@ PROGRAMS = [("halo2d", "256", "40"), ("allreduce", "65536", "5"), ("alltoall", "
 BOUND = 0.01
 
 
-def narrows(*words: object) -> None:
+def narrows(*words: object) -> str:
     line = [str(NARROWS), *map(str, words)]
     done = subprocess.run(line, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300)
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(line)}: exit code {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+def dpus(folder: Path) -> bool:
+    """examples/minimd.c on two hosts, on two DPUs, and on both, live and as a replay."""
+    program, trace, places = folder / "minimd", folder / "minimd.jsonl", folder / "places.txt"
+    subprocess.run(["mpicc.openmpi", "-O2", str(ROOT / "examples/minimd.c"), "-o", str(program), "-lm"], check=True)
+    places.write_text("0\n1\n0:bf2\n1:bf2\n")
+    machine = ["--machine", "thor-bf2", "--compute", "none"]
+    both = ["--on", "host", *machine, "--", program, "with-dpu", ":", "-n", 2, "--on", "bf2", "--", program, "with-dpu"]
+    alone = [narrows("run", "-n", 2, "--on", on, *machine, "--", program) for on in ("host", "bf2")]
+    together = narrows("run", "-n", 2, "--out", folder / "live", *both)
+    narrows("record", "-n", 2, "-o", trace, *both)
+    narrows("replay", trace, "--machine", "thor-bf2", "--mapping", places, "--out", folder / "replay")
+    temperatures = {text.split(", ")[1] for text in (*alone, together)}
+    one, other = (json.loads((folder / which / "summary.json").read_text()) for which in ("live", "replay"))
+    off = other["simulated_s"] / one["simulated_s"] - 1
+    good = len(temperatures) == 1 and abs(off) < BOUND and one["bytes"] == other["bytes"]
+    print(f"{'ok  ' if good else 'FAIL'} minimd on hosts and DPUs: {', '.join(sorted(temperatures))}; replay {off * 100:+.3f} %, {one['bytes']} and {other['bytes']} bytes")
+    return good
 
 
 def main() -> int:
@@ -47,6 +69,8 @@ def main() -> int:
                     f"{'ok  ' if good else 'FAIL'} {source:10} {network:7} live {one['simulated_s'] * 1e6:10.3f} us, replay {other['simulated_s'] * 1e6:10.3f} us ({off * 100:+.3f} %), "
                     f"{one['bytes']} and {other['bytes']} bytes"
                 )
+        good = dpus(folder)
+        right, wrong = right + good, wrong + (not good)
     print(f"{right} passed, {wrong} failed")
     return 1 if wrong else 0
 

@@ -148,6 +148,7 @@ def run(
     machine: Where = "bxi-v2",
     ppn: int | None = None,
     placement: str = "linear",
+    on: str | None = None,
     compute: PathText = "measured",
     compute_scale: float | PathText | Sequence[str] = (),
     transport: str = "ofi",
@@ -166,7 +167,8 @@ def run(
 
     program: the program and its arguments: any MPI binary, or a script that starts one.
     ppn: ranks per processor (1, or as many as are needed). placement: "linear", "random:SEED" or a file
-    (docs/machine-files.md).
+    (docs/machine-files.md). on: the processors of the nodes that ranks are on, such as "bf2"; behind ":" in the
+    program's words stand other programs, each with its own (["./a", ":", "-n", "2", "--on", "bf2", "--", "./b"]).
     compute: "measured", "sampled" (medians), "pooled" (medians over ranks), "instructions" with or without ":RATE" per
     second (hardware counters), "none": then two runs are identical to the bit, or the folder of an earlier run: then
     two runs differ by the machine only.
@@ -188,7 +190,7 @@ def run(
     command = [str(binary()), "run", f"--ranks={ranks}", f"--machine={name}", f"--placement={placement}"]
     command += [f"--compute={os.fspath(compute)}", *(f"--compute-scale={scale}" for scale in _scales(compute_scale))]
     command += [f"--transport={transport}", f"--seed={seed}", f"--threads={threads}"]
-    options = {"nodes": nodes, "ppn": ppn, "mpirun": mpirun, "timeout": timeout, "timeline": timeline}
+    options = {"nodes": nodes, "ppn": ppn, "on": on, "mpirun": mpirun, "timeout": timeout, "timeline": timeline}
     options |= {"timeline-from": timeline_from, "timeline-to": timeline_to, "timeline-limit": timeline_limit}
     command += [f"--{option}={value}" for option, value in options.items() if value is not None]
     command += [f"--set={change}" for change in changes]

@@ -112,7 +112,7 @@ def troubles(tests: Tests, mpi: Mpi) -> list[tuple[str, Callable[[], None]]]:
     return found
 
 
-STARTS = ("start_here", "start_env", "start_shell", "start_script", "start_path", "start_several", "start_appfile", "start_recorded")
+STARTS = ("start_here", "start_env", "start_shell", "start_script", "start_path", "start_several", "start_appfile", "start_recorded", "start_on")
 
 
 def starts(tests: Tests, mpi: Mpi) -> list[tuple[str, Callable[[], None]]]:
@@ -155,6 +155,9 @@ def starts(tests: Tests, mpi: Mpi) -> list[tuple[str, Callable[[], None]]]:
         f"run -n 2 {on_machine} {several}",
         f"run --appfile appfile {on_machine} --ppn 2",
         f"record -n 2 {on_machine} -o {tests.build_folder / mpi.name}/several.jsonl {several}",
+        # On hosts, and on DPUs with ports of their own.
+        f"run -n 2 --on host --set 'node.processors=[\"dpu\"]' --set processor.dpu.mode=off-path --set processor.dpu.speed=0.5 {on_machine} "
+        "-- ./several 0 2 5 : -n 3 --on dpu -- ./several 1 3 5",
     )
     return [(name, start(command)) for name, command in zip(STARTS, commands)]
 

@@ -197,6 +197,9 @@ impl ExploreArgs {
     fn options(&self) -> Vec<String> {
         let mut options = vec![format!("-n{}", self.apps[0].ranks), String::from("--machine"), self.machine.clone()];
         options.extend(self.set.iter().flat_map(|set| [String::from("--set"), set.clone()]));
+        // Those of the other programs stand in front of them.
+        let on = Some(&self.apps[0].on).filter(|on| !on.is_empty());
+        options.extend(on.into_iter().flat_map(|on| [String::from("--on"), on.clone()]));
         options.extend(self.ppn.iter().flat_map(|ppn| [String::from("--ppn"), ppn.to_string()]));
         options.extend(self.mpirun.iter().flat_map(|path| [String::from("--mpirun"), path.display().to_string()]));
         options.extend(["--compute", "none"].map(String::from));

@@ -136,6 +136,10 @@ fn keep(folder: tempfile::TempDir, output: &Path) -> String {
 /// Under the plain launcher.
 fn native(args: &RecordArgs, recorder: &Recorder) -> Result<i32, Failure> {
     let (mpi, apps) = live::launcher(args.mpirun.as_deref(), &args.job.apps()?).map_err(|error| error.to_string())?;
+    if let Some(app) = apps.iter().find(|app| !app.on.is_empty()) {
+        let message = format!("--on {}: the plain launcher knows no processors; --machine gives a machine that has them", app.on);
+        return Err(Failure::from(message));
+    }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let shared = apps.iter().map(|app| app.ranks as usize).sum::<usize>() > cores;
     let clock = args.clock.clone().unwrap_or_else(|| String::from(if shared { "cpu" } else { "real" }));

@@ -23,6 +23,7 @@ use std::time::Duration;
   narrows run -n 64 --ppn 4 --machine my.toml --network packet --compute none --out results/ -- python3 app.py
   narrows run -n 128 --machine bxi-v2 --nodes 128 --set network.routing=adaptive -- ./app
   narrows run -n 2 -- ./ocean input : -n 6 ./air       # several programs: ranks 0 and 1, ranks 2 to 7
+  narrows run -n 8 --machine thor-bf2 --on host -- ./a : -n 8 --on bf2 -- ./b     # on hosts and their DPUs
   narrows run -n 16 --compute sampled --out first/ -- ./app                       # then --compute first/
   narrows run -n 16 --compute instructions:2.5e9 -- ./app                         # on a host with counters
   narrows run -n 16 --timeline app.pftrace --timeline-from 2ms --timeline-to 3ms -- ./app      # docs/timeline.md

@@ -205,7 +205,7 @@ impl FlowNetwork {
 
     /// Sends a transfer at `now`, which must be the time of `out`.
     pub fn start(&mut self, now: SimTime, transfer: Transfer, out: &mut impl Out) {
-        if transfer.source == transfer.target {
+        if transfer.stays_within() {
             return self.flights.start_intra_node(now, transfer, &self.costs, out);
         }
         let slot = self.flights.open(transfer, out);

@@ -88,8 +88,16 @@ pub struct Transfer {
     pub source_dma: bool,
     /// The payload is written to host memory over PCIe at the target.
     pub target_dma: bool,
-    /// Within a node: see [`NodeRoutes::routes`].
+    /// Within a node: see [`NodeRoutes::routes`]. Not 0: between two ports of a node, over the buses between them.
     pub route: u16,
+}
+
+impl Transfer {
+    /// It stays in its node, and takes neither NIC link nor PCIe.
+    #[inline]
+    pub(crate) fn stays_within(&self) -> bool {
+        self.source == self.target || self.route != 0
+    }
 }
 
 /// See [`Transfer::id`].

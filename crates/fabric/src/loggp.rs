@@ -222,7 +222,7 @@ impl LogGpNetwork {
     /// Sends a transfer at `now` from a host of the region.
     pub(crate) fn start<A: Agent>(&mut self, now: SimTime, transfer: &Transfer, effects: &mut RegionEffects<A>) {
         self.count(transfer);
-        if transfer.source == transfer.target {
+        if transfer.stays_within() {
             return self.start_within(now, transfer, effects);
         }
         let (alone, holds, links) = self.known(transfer);

@@ -20,8 +20,9 @@ pub trait Ports: Sized + Send + std::fmt::Debug {
     /// A message for another host, or with `copied` for all of a tree, of which `message.target` is then a place.
     fn start(&mut self, now: SimTime, port: u32, message: &Transfer, copied: bool, effects: &mut impl PortEffects);
 
-    /// A message from the host to itself, which does not use the network.
-    fn start_within<F: PortEffects>(&mut self, now: SimTime, port: u32, message: &Transfer, effects: &mut F);
+    /// A message from the host to itself, or between two ports of a node, which does not use the network: from a port
+    /// to one.
+    fn start_within<F: PortEffects>(&mut self, now: SimTime, ports: [u32; 2], message: &Transfer, effects: &mut F);
 
     /// There is something to send in a virtual network, be it only later.
     fn has_packets(&self, port: u32, virtual_network: u32) -> bool;

@@ -73,6 +73,7 @@ mod tests {
             ranks,
             program: program.to_owned(),
             arguments: arguments.iter().map(|&word| word.to_owned()).collect(),
+            on: String::new(),
         };
         let apps = [app(3, "./first", &[]), app(7, "./prog", &["-n", "a b"])];
         let command = command(transport, &mpi, &Scratch::create().unwrap(), &apps, &environment);
@@ -135,7 +136,7 @@ mod tests {
             let mpi = Mpi { library, version: "5.0.2".into(), file: None, launcher: "/x/mpirun".into(), foreign: foreign.clone() };
             assert_eq!(mpi.to_string(), format!("{name} 5.0.2 for ARM64 under qemu"));
             let environment = [("LD_PRELOAD".to_owned(), "/n/p.so".to_owned())];
-            let apps = [App { ranks: 3, program: "./a".into(), arguments: vec!["x".into()] }];
+            let apps = [App { ranks: 3, program: "./a".into(), arguments: vec!["x".into()], on: String::new() }];
             let scratch = Scratch::create().unwrap();
             for command in [command(Transport::Ofi(PROVIDER), &mpi, &scratch, &apps, &environment), plain(&mpi, &apps, &environment)] {
                 let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();

@@ -116,7 +116,7 @@ impl Foreign {
         }
         arguments.push(app.program.clone());
         arguments.extend(app.arguments.iter().cloned());
-        App { ranks: app.ranks, program: self.qemu.display().to_string(), arguments }
+        App { ranks: app.ranks, program: self.qemu.display().to_string(), arguments, on: app.on.clone() }
     }
 
     /// Our libraries for that processor, beside those for this one.
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn qemu_is_given_the_program_with_its_libraries() {
         let foreign = Foreign { processor: &PROCESSORS[1], qemu: "/q/qemu-aarch64".into(), sysroot: "/s".into() };
-        let app = App { ranks: 3, program: String::from("./a"), arguments: vec![String::from("-L")] };
+        let app = App { ranks: 3, program: String::from("./a"), arguments: vec![String::from("-L")], on: String::new() };
         let given = foreign.app(&app, Some("/n/p.so:/n/q.so"));
         assert_eq!((given.ranks, given.program.as_str()), (3, "/q/qemu-aarch64"));
         assert_eq!(given.arguments, ["-L", "/s", "-E", "LD_PRELOAD=/n/p.so:/n/q.so", "./a", "-L"]);

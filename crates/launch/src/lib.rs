@@ -19,7 +19,7 @@
 //! println!("{mpi}"); // Open MPI 4.1.4
 //! let environment = [("FI_PROVIDER_PATH".to_owned(), "/opt/narrows/lib".to_owned())];
 //! let scratch = narrows_launch::Scratch::create()?;
-//! let apps = [App { ranks: 16, program: program.to_owned(), arguments: Vec::new() }];
+//! let apps = [App { ranks: 16, program: program.to_owned(), arguments: Vec::new(), on: String::new() }];
 //! let status = narrows_launch::command(Transport::Ofi(PROVIDER), &mpi, &scratch, &apps, &environment).status()?;
 //! # let _ = status; Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -67,7 +67,8 @@ fn a_launcher_finds_what_is_beside_it() {
 }
 
 fn app(ranks: u32, program: &str, arguments: &[&str]) -> App {
-    App { ranks, program: program.to_owned(), arguments: arguments.iter().map(|text| text.to_string()).collect() }
+    let arguments = arguments.iter().map(|text| text.to_string()).collect();
+    App { ranks, program: program.to_owned(), arguments, on: String::new() }
 }
 
 fn launch(mpi: &Mpi, ranks: u32, program: &str, arguments: &[&str], input: &str) -> Output {

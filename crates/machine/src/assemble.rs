@@ -20,12 +20,18 @@ const LEAST_SHARE: f64 = 0.9;
 const WIDEST_LINK: f64 = 1.3;
 
 impl Machine {
-    /// The wiring, with exactly `node.count` hosts, less what has failed.
+    /// Places of the topology that are taken: by nodes, and by their processors with ports of their own.
+    pub(crate) fn hosts(&self) -> u64 {
+        u64::from(self.node.count) + self.addresses_beside()
+    }
+
+    /// The wiring, with exactly as many hosts as there are nodes and processors with ports of their own, less what has
+    /// failed.
     ///
     /// # Errors
     /// None for a machine that came from a file: reading it has tried.
     pub fn topology(&self) -> Result<narrows_topology::Topology, TopologyError> {
-        let whole = self.topology.build(self.node.count, self.switch.radix)?;
+        let whole = self.topology.build(self.hosts() as u32, self.switch.radix)?;
         let links = self.failed.links.iter().map(|text| whole.cables_named(text)).collect::<Result<Vec<_>, _>>()?;
         Ok(whole.with_failures(&links, &self.failed.switches)?)
     }

@@ -50,6 +50,13 @@ impl Machine {
         way
     }
 
+    /// The buses between the host and a processor.
+    pub(crate) fn way_to(&self, name: &str) -> impl Iterator<Item = usize> {
+        let at = self.auxiliaries.iter().position(|auxiliary| auxiliary.name == name);
+        let way = at.map_or_else(Vec::new, |at| self.way_up(Vertex::Processor(at + 1)));
+        way.into_iter().filter_map(|vertex| if let Vertex::Bus(at) = vertex { Some(at) } else { None })
+    }
+
     /// Keys that make no tree of the buses.
     pub(crate) fn misplaced_buses(&self) -> Vec<(String, Problem)> {
         let names: Vec<&str> = self.buses.iter().map(|bus| bus.name.as_str()).collect();

@@ -2,9 +2,10 @@
 //! writing, diagnostics and the reference in `docs/machine-files.md` all come from the one table.
 
 use crate::model::{Fabric, Failed, Link, Links, Machine, Network, Nic, Switch};
-use crate::node::{Auxiliary, Bus, Group, Node};
+use crate::node::{Auxiliary, Bus, Group, Mode, Node};
 use crate::wiring::{self, Topology};
 use narrows_keys::{Field, Key, Keys};
+use narrows_units::SimTime;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -108,9 +109,12 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         in_order(&mut of_node);
         keys.extend(of_node.into_iter().map(|key| of_section(key, "group", name)));
     }
-    for Auxiliary { name, processor, idle, bus, intra } in &mut m.auxiliaries {
+    for Auxiliary { name, processor, idle, bus, intra, mode, pcie } in &mut m.auxiliaries {
         let doc = "The bus to the other processors of its node, `[bus.NAME]`; \"\": ranks there are reached over `node.intra`";
         keys.push(Key::new(&format!("processor.{name}"), "bus", bus, doc).default("\"\""));
+        let doc = "Its ports: those of its node (`shared`); its own at its own address, beside the host's (`off-path`) or in \
+                   front of them, so that the host's traffic passes its bus (`on-path`); or it is not used (`host`)";
+        keys.push(Key::new(&format!("processor.{name}"), "mode", mode, doc).default("\"shared\""));
         let mut of_processor = Vec::new();
         processor.list("node", &mut of_processor);
         keys.extend(of_processor.into_iter().map(|key| of_section(key, "processor", name)));
@@ -119,6 +123,9 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         let mut of_intra = Vec::new();
         intra.list("node.intra", ["Between two ranks on it", "Between ranks on it, shared by all of them"], &mut of_intra);
         keys.extend(of_intra.into_iter().map(|key| of_section(key, "processor", name)));
+        let doc = "With ports of its own: between it and their NIC, in each direction";
+        let latency = Key::new(&format!("processor.{name}.pcie"), "latency", pcie, doc);
+        keys.push(latency.otherwise("node.pcie.latency").within(SimTime(1)..));
     }
     for Bus { name, on, link } in &mut m.buses {
         let section = format!("bus.{name}");
@@ -188,7 +195,7 @@ impl Draft {
     pub(crate) fn blank(groups: &[String], fabrics: &[String], processors: &[String], buses: &[String]) -> Draft {
         let auxiliary = |name: &String| {
             let (name, bus, intra) = (name.clone(), String::new(), Link::blank());
-            Auxiliary { name, processor: Keys::blank(), idle: Field::blank(), bus, intra }
+            Auxiliary { name, processor: Keys::blank(), idle: Field::blank(), bus, intra, mode: Mode::Shared, pcie: Field::blank() }
         };
         let bus = |name: &String| Bus { name: name.clone(), on: String::new(), link: Link::blank() };
         let mut machine = Machine {

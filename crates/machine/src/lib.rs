@@ -15,6 +15,7 @@
 //! | `placement` | which rank runs on which processor |
 //! | `collectives` | the rules of a replay's collectives |
 //! | `buses` | routes between the processors of a node |
+//! | `addresses` | processors with ports of their own |
 //! | `gateways` | modules, and the gateways between them |
 //! | `assemble` | configurations of the NIC, message, network and topology models |
 //!
@@ -37,6 +38,7 @@
 
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod assemble;
 mod buses;
 mod collectives;
@@ -56,6 +58,7 @@ mod spin;
 mod wiring;
 mod write;
 
+pub use addresses::Addresses;
 pub use collectives::{RulesError, collectives_table};
 pub use fault::FaultError;
 pub use host::{HostPattern, HostPatternError};
@@ -67,8 +70,8 @@ pub use model::{
 };
 pub use narrows_keys::Diagnostic;
 pub use narrows_units::{NodeId, ProcessorId};
-pub use node::{Auxiliary, Bus, Group, HOST, Node, Processor, ProcessorPower, Software, Speed};
-pub use placement::{Placement, PlacementError, fill, placement};
+pub use node::{Auxiliary, Bus, Group, HOST, Mode, Node, Processor, ProcessorPower, Software, Speed};
+pub use placement::{Placement, PlacementError, fill, placement, placement_of};
 pub use presets::{PRESETS, Preset, preset};
 pub use spin::Spin;
 pub use wiring::{Topology, TopologyKind};

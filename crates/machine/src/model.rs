@@ -1,8 +1,9 @@
 //! The resolved machine: plain structs, nothing optional. Units live in the types.
 
+use crate::addresses::Addresses;
 use crate::assemble::VIRTUAL_NETWORKS;
 use crate::ip::Ip;
-use crate::node::{Auxiliary, Bus, Group, HOST, Node, Processor};
+use crate::node::{Auxiliary, Bus, Group, HOST, Mode, Node, Processor};
 use crate::spin::Spin;
 use crate::wiring::Topology;
 use narrows_fabric::{Control, Controls, FlowConfig, Fraction, LogGpConfig, PauseConfig};
@@ -83,14 +84,16 @@ impl Machine {
         part.filter(|&(first, node)| id.0 - first.0 < node.count).expect("a node of this machine").1
     }
 
-    /// The processors of a node with their names: the host's, then those of `node.processors`.
+    /// The processors of a node with their names: the host's, then those of `node.processors` that are used
+    /// ([`Mode`]).
     ///
     /// # Panics
     /// When one of them is none of the machine.
     pub fn processors<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = (&'a str, &'a Processor)> {
-        let called = |name: &'a String| self.auxiliary(name).map(|auxiliary| (name.as_str(), &auxiliary.processor));
-        let beside = node.processors.iter().map(move |name| called(name).expect("a processor of this machine"));
-        std::iter::once((HOST, &node.host)).chain(beside)
+        let called = |name: &'a String| self.auxiliary(name).expect("a processor of this machine");
+        let used = |auxiliary: &&'a Auxiliary| auxiliary.mode != Mode::Host;
+        let beside = node.processors.iter().map(called).filter(used);
+        std::iter::once((HOST, &node.host)).chain(beside.map(|auxiliary| (auxiliary.name.as_str(), &auxiliary.processor)))
     }
 
     /// The section of a processor beside the host's.
@@ -126,10 +129,20 @@ impl Machine {
         self.parts().filter(move |(_, node)| joins(node)).flat_map(|(first, node)| (first.0..first.0 + node.count).map(NodeId))
     }
 
+    /// The addresses on a network: those of the nodes that join it, and of their processors.
+    pub(crate) fn joined_with(&self, fabric: &str, addresses: &Addresses) -> Vec<NodeId> {
+        let mut joined: Vec<NodeId> = self.joined(fabric).collect();
+        let own = addresses.own().filter(|(_, id)| joined.binary_search(&id.node).is_ok()).map(|(address, _)| address);
+        let own: Vec<NodeId> = own.collect();
+        joined.extend(own);
+        joined
+    }
+
     /// Its planes, in the order of the rails.
     pub fn planes(&self) -> Vec<Plane<'_>> {
-        let own = self.fabrics.is_empty().then(|| (self, NodeId::first(self.node.count).collect()));
-        let fabrics = self.fabrics.iter().map(|fabric| (&fabric.machine, self.joined(&fabric.name).collect()));
+        let addresses = self.addresses();
+        let own = self.fabrics.is_empty().then(|| (self, NodeId::first(addresses.count()).collect()));
+        let fabrics = self.fabrics.iter().map(|fabric| (&fabric.machine, self.joined_with(&fabric.name, &addresses)));
         let networks = own.into_iter().chain(fabrics);
         let planes = networks.flat_map(|(machine, nodes): (&Machine, Vec<NodeId>)| {
             (0..self.rails).map(move |copy| Plane { rail: Rail::FIRST, machine, nodes: nodes.clone(), copy })
@@ -215,7 +228,7 @@ pub struct Plane<'a> {
     pub rail: Rail,
     /// Of its network: see [`Fabric::machine`].
     pub machine: &'a Machine,
-    /// The nodes that join it, in the order of its hosts.
+    /// The addresses on it, in the order of its hosts: the nodes that join it, then processors that have their own.
     pub nodes: Vec<NodeId>,
     /// Its number among those of its network.
     pub copy: u32,

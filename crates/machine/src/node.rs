@@ -2,7 +2,7 @@
 
 use crate::host::HostPattern;
 use crate::model::Link;
-use narrows_keys::{Field, Limits, Problem, Value, keys, number};
+use narrows_keys::{Field, Limits, Problem, Value, choice, keys, number};
 use narrows_units::{ByteRate, Power, SimTime};
 
 /// Most nodes: keeps ordering keys of hosts and switches within the engine's 22 bits.
@@ -20,6 +20,28 @@ pub struct Group {
 /// What the processor of `[node]` is called.
 pub const HOST: &str = "host";
 
+choice! {
+    /// How a processor beside the host's meets the network.
+    pub enum Mode {
+        /// Over the ports of its node, as the host does.
+        Shared = "shared",
+        /// Over its own port on each network of its node, at its own address. The host's traffic does not touch it.
+        OffPath = "off-path",
+        /// The same, and it stands in front of the host's ports: what the host sends and gets passes the bus between
+        /// the two.
+        OnPath = "on-path",
+        /// Not at all: it is there, and no rank is on it.
+        Host = "host",
+    }
+}
+
+impl Mode {
+    /// Ports and addresses of its own.
+    pub fn has_ports(self) -> bool {
+        matches!(self, Mode::OffPath | Mode::OnPath)
+    }
+}
+
 /// `[processor.NAME]`: a processor beside the host's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Auxiliary {
@@ -33,6 +55,10 @@ pub struct Auxiliary {
     pub bus: String,
     /// Between two ranks on it.
     pub intra: Link,
+    /// How it meets the network.
+    pub mode: Mode,
+    /// Between it and the NIC of its own ports, one way.
+    pub pcie: SimTime,
 }
 
 /// `[bus.NAME]`

@@ -1,7 +1,7 @@
 //! Which rank runs on which processor of which node.
 
 use crate::model::Machine;
-use crate::node::{HOST, Node, Processor};
+use crate::node::{HOST, Mode, Node, Processor};
 use narrows_engine::random;
 use narrows_units::{NodeId, ProcessorId};
 use std::collections::BTreeMap;
@@ -74,6 +74,20 @@ pub enum PlacementError {
         /// Those that there are.
         known: String,
     },
+    /// Processors in both places.
+    #[error("--on {on}: --placement {placement} says already which processors ranks are on; leave out one of the two")]
+    Twice {
+        /// Of the program.
+        on: String,
+        /// As it was given.
+        placement: &'static str,
+    },
+    /// Programs that would take each other's cores.
+    #[error("programs on {0} and on {1}: they share processors, so give both the same --on, or processors of their own")]
+    Shared(String, String),
+    /// A processor that is not used.
+    #[error("no rank may be on \"{0}\": processor.{0}.mode is \"host\"; another mode uses it")]
+    Unused(String),
     /// More ranks per processor than cores.
     #[error("--ppn {ppn}: none of the processors {names} has more than {cores} cores; use --ppn {cores} or less")]
     ProcessorCores {
@@ -206,6 +220,10 @@ pub fn placement(placement: &Placement, machine: &Machine, ppn: Option<u32>, ran
         let known = std::iter::once(HOST).chain(known).collect::<Vec<_>>().join(", ");
         return Err(PlacementError::Processor { name: name.clone(), known });
     }
+    let unused = |name: &&String| machine.auxiliary(name).is_some_and(|auxiliary| auxiliary.mode == Mode::Host);
+    if let (Some(name), false) = (names.iter().find(unused), matches!(placement, Placement::File(_))) {
+        return Err(PlacementError::Unused(name.clone()));
+    }
     let cores = parts().flat_map(|(_, node)| chosen(node)).max().unwrap_or(0);
     if ranks == 0 {
         return Err(PlacementError::NoRanks);
@@ -250,6 +268,50 @@ pub fn placement(placement: &Placement, machine: &Machine, ppn: Option<u32>, ran
             }
         }
     }
+}
+
+/// The same for several programs of so many ranks, each on processors of these names, with commas between (empty: as
+/// `placement` says). Programs on the same ones are placed as one, one after the other.
+///
+/// # Errors
+/// See [`PlacementError`].
+pub fn placement_of(
+    placement: &Placement,
+    machine: &Machine,
+    ppn: Option<u32>,
+    programs: &[(&str, u32)],
+) -> Result<Vec<ProcessorId>, PlacementError> {
+    let all = programs.iter().map(|&(_, ranks)| ranks).sum();
+    let Some((on, _)) = programs.iter().find(|(on, _)| !on.is_empty()) else {
+        return self::placement(placement, machine, ppn, all);
+    };
+    let twice = |placement| PlacementError::Twice { on: (*on).to_owned(), placement };
+    match placement {
+        Placement::File(_) => return Err(twice("FILE")),
+        Placement::Linear(names) | Placement::Random(_, names) if !names.is_empty() => {
+            return Err(twice("linear:NAME or random:SEED:NAME"));
+        }
+        Placement::Linear(_) | Placement::Random(..) => {}
+    }
+    let mut of_names: BTreeMap<Vec<String>, u32> = BTreeMap::new();
+    let names = |on: &str| if on.is_empty() { vec![HOST.to_owned()] } else { on.split(',').map(str::to_owned).collect::<Vec<_>>() };
+    programs.iter().for_each(|&(on, ranks)| *of_names.entry(names(on)).or_default() += ranks);
+    let lists: Vec<&Vec<String>> = of_names.keys().collect();
+    for (at, one) in lists.iter().enumerate() {
+        if let Some(other) = lists[..at].iter().find(|other| one.iter().any(|name| other.contains(name))) {
+            return Err(PlacementError::Shared(other.join(","), one.join(",")));
+        }
+    }
+    let mut places = BTreeMap::new();
+    for (names, ranks) in of_names {
+        let placement = match placement {
+            Placement::Random(seed, _) => Placement::Random(*seed, names.clone()),
+            _ => Placement::Linear(names.clone()),
+        };
+        places.insert(names, self::placement(&placement, machine, ppn, ranks)?.into_iter());
+    }
+    let mut of_program = |&(on, ranks): &(&str, u32)| places.get_mut(&names(on)).map(|rest| rest.take(ranks as usize).collect::<Vec<_>>());
+    Ok(programs.iter().filter_map(&mut of_program).flatten().collect())
 }
 
 /// The processors of these names that a node has, in the order of the names: their numbers, and what they are.
@@ -472,6 +534,29 @@ mod tests {
         let refused = |kind, ppn, ranks| place(kind, ppn, ranks).unwrap_err();
         let error = "5 ranks do not fit: the processors dpu take 4; use -n 4 or less, or other processors (--placement)";
         assert_eq!(refused("linear:dpu", None, 5), error);
+        let on = |kind: &str, programs: &[(&str, u32)]| {
+            let placed = placement_of(&kind.parse().unwrap(), &machine, None, programs).map_err(|error| error.to_string())?;
+            let names = placed.into_iter().map(|id| format!("{}:{}", id.node, machine.processor(id).0));
+            Ok::<_, String>(names.collect::<Vec<_>>().join(" "))
+        };
+        assert_eq!(on("linear", &[("host", 2), ("dpu", 2), ("", 1)]), Ok(String::from("0:host 1:host 2:dpu 2:dpu 2:host")));
+        assert_eq!(on("linear:dpu", &[("", 1), ("", 1)]), Ok(String::from("2:dpu 2:dpu")));
+        assert_eq!(
+            on("linear:dpu", &[("dpu", 1)]).unwrap_err(),
+            "--on dpu: --placement linear:NAME or random:SEED:NAME says already which processors ranks are on; leave out one of the two"
+        );
+        assert_eq!(
+            on("linear", &[("", 1), ("dpu,host", 1)]).unwrap_err(),
+            "programs on dpu,host and on host: they share processors, so give both the same --on, or processors of their own"
+        );
+        assert!(on("linear", &[("gpu", 1)]).unwrap_err().starts_with("no processor \"gpu\" (host, dpu)"));
+        assert!(
+            on("linear", &[("dpu", 3), ("host", 1), ("dpu", 2)]).unwrap_err().starts_with("5 ranks do not fit: the processors dpu take 4")
+        );
+        let file = text.replace("cores = 4", "cores = 4\nmode = \"host\"");
+        let unused = Machine::parse("x.toml", &file, &Overrides::default()).unwrap();
+        let error = placement(&"linear:dpu".parse().unwrap(), &unused, None, 1).unwrap_err().to_string();
+        assert_eq!(error, "no rank may be on \"dpu\": processor.dpu.mode is \"host\"; another mode uses it");
         assert_eq!(refused("linear:dpu", Some(5), 1), "--ppn 5: none of the processors dpu has more than 4 cores; use --ppn 4 or less");
         assert!(refused("linear:gpu", None, 1).starts_with("no processor \"gpu\" (host, dpu); [processor.NAME]"));
         let list = |text, ranks| by_list(&machine, "hosts", text, 4, ranks).map_err(|error| error.to_string());

@@ -16,6 +16,7 @@ pub const PRESETS: &[Preset] = &[
     Preset { name: "apenetx", text: include_str!("../../../machines/apenetx.toml") },
     Preset { name: "apenetx-bxi", text: include_str!("../../../machines/apenetx-bxi.toml") },
     Preset { name: "apenetx-gen4", text: include_str!("../../../machines/apenetx-gen4.toml") },
+    Preset { name: "bf3", text: include_str!("../../../machines/bf3.toml") },
     Preset { name: "bxi-ib-gateway", text: include_str!("../../../machines/bxi-ib-gateway.toml") },
     Preset { name: "bxi-v2", text: include_str!("../../../machines/bxi-v2.toml") },
     Preset { name: "bxi-v2-spin", text: include_str!("../../../machines/bxi-v2-spin.toml") },
@@ -45,6 +46,7 @@ pub const PRESETS: &[Preset] = &[
     Preset { name: "roce-400", text: include_str!("../../../machines/roce-400.toml") },
     Preset { name: "s4bxi-vix", text: include_str!("../../../machines/s4bxi-vix.toml") },
     Preset { name: "slingshot-11", text: include_str!("../../../machines/slingshot-11.toml") },
+    Preset { name: "thor-bf2", text: include_str!("../../../machines/thor-bf2.toml") },
 ];
 
 /// The preset of this name.

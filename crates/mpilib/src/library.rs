@@ -106,6 +106,8 @@ pub struct App {
     pub program: String,
     /// Its arguments.
     pub arguments: Vec<String>,
+    /// The processors of nodes that its ranks are on, by name, with commas between; empty: as for all programs.
+    pub on: String,
 }
 
 /// One program or several (MPMD): their ranks are numbered one program after the other.

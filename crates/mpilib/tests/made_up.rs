@@ -98,7 +98,7 @@ fn one_line_of_each_table_is_enough() {
 
     let (arguments, environment) = (["x".to_owned()], [("A".to_owned(), "1".to_owned())]);
     let launcher = Path::new("/x/pigeonrun");
-    let apps = [App { ranks: 3, program: String::from("./a.out"), arguments: arguments.to_vec() }];
+    let apps = [App { ranks: 3, program: String::from("./a.out"), arguments: arguments.to_vec(), on: String::new() }];
     let job = Job { launcher, major: 2, apps: &apps, environment: &environment };
     let command = (LIBRARY.command)(&job, &Network { transport: Transport::Ofi("narrows"), folder: Path::new("/tmp") });
     assert_eq!(command.get_args().collect::<Vec<_>>(), ["-n", "3", "./a.out", "x"]);

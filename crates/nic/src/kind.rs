@@ -152,6 +152,9 @@ pub struct Processors {
     pub routes: Vec<u16>,
     /// Kinds.
     pub kinds: u16,
+    /// By address: the node that is reached there, where processors have ports and addresses of their own; nothing:
+    /// each node has one, its number.
+    pub owners: Vec<u32>,
 }
 
 impl Directory {
@@ -202,7 +205,7 @@ impl Directory {
 
     /// The route between two processes of one node.
     pub fn route(&self, from: ProcessId, to: ProcessId) -> u16 {
-        let Processors { of, routes, kinds } = &self.processors;
+        let Processors { of, routes, kinds, .. } = &self.processors;
         let kind = |place| of.get(self.process_at(place)?.0 as usize).copied();
         if of.is_empty() {
             return 0;
@@ -211,7 +214,14 @@ impl Directory {
         routes[usize::from(from) * usize::from(*kinds) + usize::from(to)]
     }
 
-    /// Nodes.
+    /// Whether two ports are of one node.
+    #[inline]
+    pub fn share_a_node(&self, one: PortId, other: PortId) -> bool {
+        let owner = |port| self.processors.owners.get(self.of_port(port).0.index());
+        one == other || !self.processors.owners.is_empty() && owner(one) == owner(other)
+    }
+
+    /// Nodes, or addresses, where processors have their own.
     pub fn nodes(&self) -> u32 {
         self.firsts.len() as u32 - 1
     }

@@ -79,7 +79,7 @@ impl Ports for HostPorts {
         self.send(now, port, message, copied, effects);
     }
 
-    fn start_within<F: PortEffects>(&mut self, now: SimTime, port: u32, message: &Transfer, effects: &mut F) {
+    fn start_within<F: PortEffects>(&mut self, now: SimTime, [port, to]: [u32; 2], message: &Transfer, effects: &mut F) {
         self.statistics.transfers += 1;
         self.statistics.intra_node += 1;
         self.statistics.bytes += message.payload.0;
@@ -98,10 +98,10 @@ impl Ports for HostPorts {
             effects.source_done(passes.copied, source, id);
         }
         let arrival = Arrival { id, source, target, virtual_network, payload, started: now };
-        if F::PACKETS && self.shows(port) {
-            return self.keep_within(port, &arrival, passes.head(), passes.tail(), effects);
+        if F::PACKETS && self.shows(to) {
+            return self.keep_within(to, &arrival, passes.head(), passes.tail(), effects);
         }
-        self.receiver.whole(port, &arrival, passes.head(), passes.tail(), effects);
+        self.receiver.whole(to, &arrival, passes.head(), passes.tail(), effects);
     }
 
     #[inline(always)]

@@ -370,8 +370,9 @@ impl<P: Processes, N: Kinds> nic::Out<N> for Effects<'_, '_, P, N> {
             self.above.reading.insert(inbound::number(port, number), token);
         }
         let whole = payload.0 <= self.above.places.ports[port as usize].mtu || N::is_taken_whole(&header);
-        let within = if port == to { N::ends(&header) } else { None };
-        let route = within.map_or(0, |(from, to)| self.above.places.directory.route(from, to));
+        let directory = &self.above.places.directory;
+        let within = if directory.share_a_node(PortId(port), PortId(to)) { N::ends(&header) } else { None };
+        let route = within.map_or(0, |(from, to)| directory.route(from, to));
         let label = Label { source: port, number, target: to, virtual_network, whole, header };
         self.wrappers.departs(self.fabric.now(), &label, payload, &self.above.places);
         let label = self.above.boxed(label);

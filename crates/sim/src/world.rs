@@ -98,7 +98,7 @@ pub struct Setup<'a, C = AnyConfig> {
 /// Networks, NICs, and the nodes between them.
 #[derive(Debug)]
 pub struct Hardware<'a, C = AnyConfig> {
-    /// Nodes.
+    /// Nodes, or addresses, where processors have their own.
     pub nodes: u32,
     /// The networks.
     pub networks: Vec<NetworkSetup<'a>>,
@@ -189,9 +189,12 @@ impl<'a, C> Hardware<'a, C> {
         }
         let cut = |network: &NetworkSetup<'_>| parallel::regions(network.config, &network.topology);
         let mut cuts: Vec<Vec<u32>> = self.networks.iter().map(cut).collect();
-        if let [_] = self.networks.as_slice() {
+        let owners = &self.processors.owners;
+        if self.networks.len() == 1 && owners.is_empty() {
             return cuts;
         }
+        // What goes over the buses of a node stays in its region.
+        let owner = |address: NodeId| owners.get(address.index()).map_or(address.index(), |&node| node as usize);
         let mut next = 0;
         for cut in &mut cuts {
             let first = next;
@@ -206,7 +209,7 @@ impl<'a, C> Hardware<'a, C> {
             for (host, port) in (0..topology.hosts()).zip(&mut ports) {
                 let Vertex::Switch(switch) = topology.links()[topology.injection(host) as usize].to else { continue };
                 let region = cut[switch as usize];
-                let other = *of_node[port.node.index()].get_or_insert(region);
+                let other = *of_node[owner(port.node)].get_or_insert(region);
                 let (one, other) = (least(&mut same, region), least(&mut same, other));
                 same[one.max(other) as usize] = one.min(other);
             }
@@ -352,7 +355,8 @@ impl<P: Processes, N: Kinds> World<P, N> {
         let Setup { hardware, places } = setup;
         let instant = hardware.nics.iter().any(|nic| N::constants(nic).quick_ack);
         let loggp = hardware.networks.iter().any(|network| network.config.kind == NetworkKind::LogGp);
-        let cut = if instant || loggp && share_nodes(places) { Cut::Whole } else { cut };
+        let shared = share_nodes(places) || !hardware.processors.owners.is_empty();
+        let cut = if instant || loggp && shared { Cut::Whole } else { cut };
         let cuts = hardware.regions(cut);
         let apart = (cut == Cut::Switches).then_some(0);
         let wrappers = Wrappers::of(&hardware);

@@ -2,12 +2,12 @@
 
 use crate::StudyError;
 use narrows_fabric::NetworkConfig;
-use narrows_machine::{Machine, NetworkKind, Plane};
+use narrows_machine::{Addresses, Machine, NetworkKind, Plane};
 use narrows_nic::{AnyConfig, Processors};
 use narrows_sim::{Hardware, NetworkSetup, PortSetup};
 use narrows_topology::Topology;
 use narrows_units::{NodeId, ProcessorId, Rail, SimTime};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Parts of all planes together.
 pub(crate) struct Counts {
@@ -24,7 +24,18 @@ pub(crate) struct Networks<'a> {
     planes: Vec<Plane<'a>>,
     configs: Vec<NetworkConfig>,
     topologies: Vec<Topology>,
-    nodes: u32,
+    addresses: Addresses,
+    /// By address, where the host's NIC is not as the network has it: from PCIe to its processor.
+    pcie: BTreeMap<NodeId, Pcie>,
+}
+
+/// What is between a NIC and the processor whose port it is, other than on the other nodes.
+#[derive(Clone, Copy)]
+enum Pcie {
+    /// So long.
+    Is(SimTime),
+    /// So much longer.
+    Longer(SimTime),
 }
 
 impl<'a> Networks<'a> {
@@ -51,7 +62,8 @@ impl<'a> Networks<'a> {
             };
             topologies.push(topology);
         }
-        Ok(Networks { planes, configs, topologies, nodes: machine.node.count })
+        let addresses = machine.addresses();
+        Ok(Networks { planes, configs, topologies, pcie: pcie(machine, &addresses), addresses })
     }
 
     /// With faults so much later: where simulated time does not start at 0. What is before it takes a course of its
@@ -86,7 +98,8 @@ impl<'a> Networks<'a> {
 
     /// How many parts they have.
     pub(crate) fn counts(&self, nodes: &BTreeSet<NodeId>) -> Counts {
-        let joins = |plane: &Plane<'_>| nodes.iter().filter(|node| plane.nodes.binary_search(node).is_ok()).count() as u64;
+        let used = |&&address: &&NodeId| nodes.contains(&self.addresses.node(address));
+        let joins = |plane: &Plane<'_>| plane.nodes.iter().filter(used).count() as u64;
         Counts {
             ports: self.planes.iter().map(joins).sum(),
             switches: self.topologies.iter().map(|topology| u64::from(topology.switches())).sum(),
@@ -101,7 +114,7 @@ impl<'a> Networks<'a> {
         if placed.iter().any(|id| id.number > 0) {
             let of = placed.iter().map(|&id| machine.processor_kind(id)).collect();
             let kinds = machine.auxiliaries.len() as u16 + 1;
-            hardware.processors = Processors { of, routes: machine.node_routes().1, kinds };
+            hardware.processors = Processors { of, routes: machine.node_routes().1, kinds, ..hardware.processors };
         }
         hardware
     }
@@ -111,13 +124,44 @@ impl<'a> Networks<'a> {
         let networks =
             self.configs.iter().zip(&self.topologies).map(|(config, topology)| NetworkSetup { config, topology: topology.clone() });
         // A kind for each network; that of its planes is the same.
-        let nics: Vec<AnyConfig> = self.planes.iter().filter(|plane| plane.copy == 0).map(|plane| plane.machine.nic_config()).collect();
+        let mut nics: Vec<AnyConfig> = self.planes.iter().filter(|plane| plane.copy == 0).map(|plane| plane.machine.nic_config()).collect();
         let mut kind = 0;
         let mut ports = Vec::new();
         for (index, plane) in self.planes.iter().enumerate() {
             kind += usize::from(index > 0 && plane.copy == 0);
-            ports.extend(plane.nodes.iter().map(|&node| PortSetup { node, rail: plane.rail, nic: kind }));
+            let mut others: BTreeMap<SimTime, usize> = BTreeMap::new();
+            for &node in &plane.nodes {
+                let base = plane.machine.nic.config.pcie_latency;
+                let latency = self.pcie.get(&node).map_or(base, |pcie| match *pcie {
+                    Pcie::Is(latency) => latency,
+                    Pcie::Longer(by) => base + by,
+                });
+                let mut other = |latency| {
+                    nics.push(plane.machine.behind(latency).nic_config());
+                    nics.len() - 1
+                };
+                let nic = if latency == base { kind } else { *others.entry(latency).or_insert_with_key(|&latency| other(latency)) };
+                ports.push(PortSetup { node, rail: plane.rail, nic });
+            }
         }
-        Hardware { nodes: self.nodes, networks: networks.collect(), ports, nics, processors: Processors::default() }
+        let nodes = self.addresses.count();
+        let owners = (0..nodes).map(|address| self.addresses.node(NodeId(address)).0);
+        let owners = if self.addresses.own().next().is_some() { owners.collect() } else { Vec::new() };
+        let processors = Processors { owners, ..Processors::default() };
+        Hardware { nodes, networks: networks.collect(), ports, nics, processors }
     }
+}
+
+/// What differs by address: processors with their own ports, and hosts behind one that stands in front of them.
+fn pcie(machine: &Machine, addresses: &Addresses) -> BTreeMap<NodeId, Pcie> {
+    let mut pcie = BTreeMap::new();
+    for (address, id) in addresses.own() {
+        let auxiliary = machine.auxiliary(machine.processor(id).0);
+        pcie.extend(auxiliary.map(|auxiliary| (address, Pcie::Is(auxiliary.pcie))));
+        let in_front = machine.in_front(machine.node(id.node));
+        if in_front > SimTime::ZERO {
+            pcie.insert(id.node, Pcie::Longer(in_front));
+        }
+    }
+    pcie
 }

@@ -66,10 +66,15 @@ impl Open {
     pub(crate) fn finish(self, machine: &Machine, placed: &[ProcessorId]) -> TimelineOutcome {
         let Open { spec, mut file, timeline } = self;
         let recorded = timeline.finish();
-        let place = |&id: &ProcessorId| RankPlace {
-            node: id.node.0,
-            host: machine.host_name(id.node),
-            processor: (id.number != 0).then(|| machine.processor(id).0.to_owned()),
+        let addresses = machine.addresses();
+        let place = |&id: &ProcessorId| {
+            // NICs are named by whose they are.
+            let address = addresses.of(id);
+            RankPlace {
+                node: address.0,
+                host: if address == id.node { machine.host_name(id.node) } else { machine.host_name_on(id) },
+                processor: (id.number != 0).then(|| machine.processor(id).0.to_owned()),
+            }
         };
         let places: Vec<RankPlace> = placed.iter().map(place).collect();
         let mut out = BufWriter::new(&mut file);

@@ -11,13 +11,19 @@ use narrows_units::SimTime;
 impl<P: Ports> Region<P> {
     /// Sends a transfer from a host of this region.
     pub(crate) fn start(&mut self, now: u64, transfer: &Transfer, fx: &mut impl Effects) {
-        if transfer.source == transfer.target {
-            let host = self.layout.hosts[transfer.source as usize].1;
-            return self.ports.start_within(SimTime(now), host, transfer, fx);
+        if transfer.stays_within() {
+            return self.start_within(now, transfer, fx);
         }
         if !self.board(now, transfer, fx) {
             self.send(now, transfer, false, fx);
         }
+    }
+
+    /// Both ports are in this region.
+    #[inline(never)]
+    fn start_within(&mut self, now: u64, transfer: &Transfer, fx: &mut impl Effects) {
+        let [from, to] = [transfer.source, transfer.target].map(|host| self.layout.hosts[host as usize].1);
+        self.ports.start_within(SimTime(now), [from, to], transfer, fx);
     }
 
     /// Hands a message to its port; `copied`: see [`super::copies`].

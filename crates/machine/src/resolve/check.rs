@@ -4,6 +4,7 @@ use crate::assemble::VIRTUAL_NETWORKS;
 use crate::fault::FaultText;
 use crate::keys;
 use crate::model::{Delivery, FlowControl, Machine, Marking, MessageProtocol, NicKind, Phy, Pscom, RoutingKind, Telemetry};
+use crate::node::{Auxiliary, Bus, Mode, NODES_MAX};
 use crate::source::Layers;
 use crate::wiring::{Topology, TopologyKind};
 use crate::{FaultError, RulesError};
@@ -305,12 +306,15 @@ fn topology(machine: &Machine, layers: &Scope<'_>, errors: &mut Vec<Diagnostic>)
         return;
     }
     let holds = machine.topology.capacity(machine.switch.radix);
-    if u64::from(machine.node.count) > holds {
+    if machine.hosts() > holds {
         let [what, advice] = machine.topology.words();
+        let beside = machine.addresses_beside();
+        let ports = if beside > 0 { format!(" with ports of {beside} other processors") } else { String::new() };
+        let most = holds * u64::from(machine.node.count) / machine.hosts();
         errors.push(
             layers
-                .at("node.count", format!("{} nodes do not fit: {what} holds {holds}", machine.node.count))
-                .label(format!("expected at most {holds}"))
+                .at("node.count", format!("{} nodes{ports} do not fit: {what} holds {holds}", machine.node.count))
+                .label(format!("expected at most {most}"))
                 .help(format!("lower node.count (--nodes), or {advice}")),
         );
         return;
@@ -412,6 +416,43 @@ pub(super) fn check_processors(machine: &Machine, layers: &Layers, errors: &mut 
             errors.push(layers.at(&path, message).label(format!("expected at most {}", u8::MAX)));
         }
     }
+    if errors.is_empty() {
+        check_modes(machine, layers, errors);
+    }
+}
+
+/// What processors with ports of their own need.
+fn check_modes(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
+    let rate = machine.nic.config.data_bandwidth;
+    for Auxiliary { name, mode, .. } in machine.auxiliaries.iter().filter(|auxiliary| auxiliary.mode.has_ports()) {
+        let path = format!("processor.{name}.mode");
+        if machine.gateways().next().is_some() {
+            let message = "processors with ports of their own on a machine with gateways";
+            errors.push(layers.at(&path, message).label("expected \"shared\", or no group with gateways"));
+        }
+        if !machine.nic.spin.rules.is_empty() {
+            let message = "processors with ports of their own, and handlers on the NIC (nic.spin.rules)";
+            errors.push(layers.at(&path, message).label("expected \"shared\", or no handlers"));
+        }
+        if machine.ip.gateway.hosts > 0 {
+            let message = "processors with ports of their own, and hosts behind an IP gateway (ip.gateway.hosts)";
+            errors.push(layers.at(&path, message).label("expected \"shared\", or ip.gateway.hosts = 0"));
+        }
+        let mut buses = machine.way_to(name).map(|bus| &machine.buses[bus]).peekable();
+        if *mode == Mode::OnPath && buses.peek().is_none() {
+            let message = format!("{name} stands in front of the host's ports, and no bus is between them");
+            errors.push(layers.at(&path, message).label(format!("expected a bus: processor.{name}.bus")));
+        }
+        if let Some(Bus { name: bus, link, .. }) = buses.find(|bus| *mode == Mode::OnPath && bus.link.bandwidth < rate) {
+            let message = format!("the bus {bus} in front of the host's ports is slower than node.pcie.data_bandwidth = {rate}");
+            let label = format!("expected at least that, or a lower node.pcie.data_bandwidth: found {}", link.bandwidth);
+            errors.push(layers.at(&format!("bus.{bus}.bandwidth"), message).label(label));
+        }
+    }
+    if errors.is_empty() && machine.hosts() > u64::from(NODES_MAX) {
+        let message = format!("{} nodes and ports of other processors", machine.hosts());
+        errors.push(layers.at("node.count", message).label(format!("expected at most {NODES_MAX} together")));
+    }
 }
 
 /// Which nodes join which networks.
@@ -443,18 +484,21 @@ pub(super) fn join(machine: &mut Machine, layers: &Layers, errors: &mut Vec<Diag
         }
     }
     // Keys of events have 22 bits for a port.
-    let ports = rails * u64::from(machine.node.count);
+    let ports = rails * machine.hosts();
     if ports > 1 << 22 {
         let message = format!("{ports} ports: {} nodes with {rails} each", machine.node.count);
         errors.push(layers.at("node.rails", message).label(format!("expected at most {} together", 1 << 22)));
     }
-    let counts: Vec<u32> = names.iter().map(|name| machine.joined(name).count() as u32).collect();
+    let addresses = machine.addresses();
+    let counts: Vec<u32> = names.iter().map(|name| machine.joined_with(name, &addresses).len() as u32).collect();
     for (fabric, count) in machine.fabrics.iter_mut().zip(counts) {
         if count == 0 {
             let message = format!("no node joins the network {}", fabric.name);
             errors.push(layers.at("machine.fabrics", message).label("node.fabrics or group.NAME.fabrics name it, or are not there"));
         }
+        // Processors with ports of their own are among them.
         fabric.machine.node.count = count;
+        fabric.machine.node.processors.clear();
     }
 }
 

@@ -152,7 +152,7 @@ error: the file is empty
   |
 1 |
   | ^ expected base = "bxi-v2" in [machine], or another machine to start from
-  = help: presets: 8-ary-2-tree, acc-testbed, apenetx, apenetx-bxi, apenetx-gen4, bxi-ib-gateway, bxi-v2, bxi-v2-spin, bxi-v3, bxi-v3-reliable, carvnet-exanest, carvnet-spine-leaf, carvnet-vcu, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, fpspin, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11
+  = help: presets: 8-ary-2-tree, acc-testbed, apenetx, apenetx-bxi, apenetx-gen4, bf3, bxi-ib-gateway, bxi-v2, bxi-v2-spin, bxi-v3, bxi-v3-reliable, carvnet-exanest, carvnet-spine-leaf, carvnet-vcu, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, fpspin, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11, thor-bf2
 "#,
     );
 }
@@ -393,7 +393,7 @@ error: 65 nodes do not fit: one switch holds 64
 fn unknown_preset_with_its_nearest() {
     golden(
         &Machine::load("bxi_v2", &Overrides::default()).unwrap_err().to_string(),
-        "no machine \"bxi_v2\": it is neither a preset nor a file; did you mean \"bxi-v2\"?\npresets: 8-ary-2-tree, acc-testbed, apenetx, apenetx-bxi, apenetx-gen4, bxi-ib-gateway, bxi-v2, bxi-v2-spin, bxi-v3, bxi-v3-reliable, carvnet-exanest, carvnet-spine-leaf, carvnet-vcu, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, fpspin, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11",
+        "no machine \"bxi_v2\": it is neither a preset nor a file; did you mean \"bxi-v2\"?\npresets: 8-ary-2-tree, acc-testbed, apenetx, apenetx-bxi, apenetx-gen4, bf3, bxi-ib-gateway, bxi-v2, bxi-v2-spin, bxi-v3, bxi-v3-reliable, carvnet-exanest, carvnet-spine-leaf, carvnet-vcu, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, fpspin, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11, thor-bf2",
     );
     golden(
         &message("[machine]\nname = \"my\"\nbase = \"bxi2\"\n", &Overrides::default()),
@@ -403,7 +403,7 @@ error: no preset "bxi2"
   |
 3 | base = "bxi2"
   |        ^^^^^^ did you mean "bxi-v2"?
-  = help: presets: 8-ary-2-tree, acc-testbed, apenetx, apenetx-bxi, apenetx-gen4, bxi-ib-gateway, bxi-v2, bxi-v2-spin, bxi-v3, bxi-v3-reliable, carvnet-exanest, carvnet-spine-leaf, carvnet-vcu, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, fpspin, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11
+  = help: presets: 8-ary-2-tree, acc-testbed, apenetx, apenetx-bxi, apenetx-gen4, bf3, bxi-ib-gateway, bxi-v2, bxi-v2-spin, bxi-v3, bxi-v3-reliable, carvnet-exanest, carvnet-spine-leaf, carvnet-vcu, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, fpspin, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11, thor-bf2
 "#,
     );
 }
@@ -761,6 +761,27 @@ fn processors_that_are_none() {
     assert_eq!(found("[processor.host]\ncores = 2"), "error: no name for a processor: \"host\"");
     assert_eq!(found("[processor.dpu]\ncores = 0"), "error: `processor.dpu.cores`: 0 is out of range");
     assert_eq!(found("[processor.dpu]\ncount = 2"), "error: unknown key `count` in [processor.dpu]");
+    let own = |mode: &str, rest: &str| found(&format!("[node]\nprocessors = [\"dpu\"]\n[processor.dpu]\nmode = \"{mode}\"\n{rest}"));
+    assert_eq!(own("aside", ""), "error: `processor.dpu.mode`: unknown choice, the text \"aside\"");
+    assert_eq!(own("on-path", ""), "error: dpu stands in front of the host's ports, and no bus is between them");
+    let bus = |rate: &str| format!("bus = \"b\"\n[bus.b]\nlatency = \"100 ns\"\nbandwidth = \"{rate}\"");
+    let slow = own("on-path", &bus("8 GB/s"));
+    assert!(slow.starts_with("error: the bus b in front of the host's ports is slower than node.pcie.data_bandwidth = "), "{slow}");
+    let text = "[machine]\nname = \"x\"\nbase = \"bxi-v2\"\n[node]\nprocessors = [\"dpu\"]\n[processor.dpu]\n";
+    for (mode, rate) in [("off-path", "8 GB/s"), ("on-path", "32 GB/s")] {
+        let machine = Machine::parse("x.toml", &format!("{text}mode = \"{mode}\"\n{}", bus(rate)), &Overrides::default()).unwrap();
+        let addresses = machine.addresses();
+        let id = |node, number| ProcessorId { node: NodeId(node), number };
+        let nodes = machine.node.count;
+        assert_eq!((addresses.of(id(3, 0)), addresses.of(id(3, 1)), addresses.count()), (NodeId(3), NodeId(nodes + 3), 2 * nodes));
+        assert_eq!((addresses.node(NodeId(3)), addresses.node(NodeId(nodes + 3))), (NodeId(3), NodeId(3)));
+        assert_eq!(machine.topology().unwrap().hosts(), 2 * nodes);
+        assert_eq!(Machine::parse("again.toml", &machine.to_toml(), &Overrides::default()).unwrap(), machine);
+    }
+    let handlers = own("off-path", "[nic.spin]\nrules = [\"reduce\"]");
+    assert_eq!(handlers, "error: processors with ports of their own, and handlers on the NIC (nic.spin.rules)");
+    let full = own("off-path", "[topology]\nkind = \"k-ary-n-tree\"\nk = 4\nn = 2");
+    assert!(full.contains("nodes with ports of 64 other processors do not fit"), "{full}");
     assert_eq!(found("[node]\nmemory = \"1 GiB\""), "error: unknown key `memory` in [node]");
     let gone = message("[machine]\nname = \"x\"\nbase = \"bxi-v2\"\n[group.a]\nmemory = \"1 GiB\"", &Overrides::default());
     assert!(gone.contains("delete the line: no model asks how much memory a node has"), "{gone}");

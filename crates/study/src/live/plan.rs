@@ -105,7 +105,8 @@ impl RunSpec {
     /// The processor of each rank.
     pub(super) fn placed(&self, machine: &Machine) -> Result<Vec<ProcessorId>, StudyError> {
         let placement: Placement = self.placement.parse().map_err(|error| StudyError::Placement(format!("--placement: {error}")))?;
-        narrows_machine::placement(&placement, machine, self.ppn, self.ranks()).map_err(|error| StudyError::Placement(error.to_string()))
+        let programs: Vec<(&str, u32)> = self.apps.iter().map(|app| (&*app.on, app.ranks)).collect();
+        narrows_machine::placement_of(&placement, machine, self.ppn, &programs).map_err(|error| StudyError::Placement(error.to_string()))
     }
 
     /// What is to be started, if this host has it and the room for it.
@@ -247,7 +248,8 @@ impl<'a> Plan<'a> {
         let message = machine.message_config(machine.rails_between(&nodes).map_err(StudyError::Placement)?);
         let ways = Ways::of(machine, &message);
         ways.lines().iter().for_each(|line| says(line));
-        let processes = ProcessId::numbered(nodes);
+        let addresses = machine.addresses();
+        let processes = ProcessId::numbered(placement.iter().map(|&id| addresses.of(id)));
         let hosts = placement.iter().map(|&id| machine.host_name_on(id)).collect();
         Ok(Plan {
             spec,
@@ -498,7 +500,7 @@ mod tests {
 
     fn spec() -> RunSpec {
         let arguments = ["--size", "8"].map(str::to_owned).to_vec();
-        let apps = vec![launch::App { ranks: 4, program: String::from("./a.out"), arguments }];
+        let apps = vec![launch::App { ranks: 4, program: String::from("./a.out"), arguments, on: String::new() }];
         RunSpec { ppn: Some(2), ..RunSpec::new(apps, MachineSpec::named("bxi-v2")) }
     }
 

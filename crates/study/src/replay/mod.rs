@@ -275,14 +275,17 @@ impl ReplaySpec {
         let programs: Vec<(String, Box<dyn Program + Send>)> = programs.collect::<Result<_, StudyError>>()?;
         let ranks: Vec<u32> = programs.iter().map(|(_, program)| program.ranks()).collect();
         let placed = mapping::processors(&mapping, &machine, (topology, &plane.nodes), ppn, &ranks)?;
-        let processes = mapping::processes(&placed);
+        let addresses = machine.addresses();
+        let at = |placed: &Vec<ProcessorId>| placed.iter().map(|&id| ProcessorId { node: addresses.of(id), ..id }).collect();
+        let at: Vec<Vec<ProcessorId>> = placed.iter().map(at).collect();
+        let processes = mapping::processes(&at);
         machine.check_domains(processes.iter().map(Vec::len).sum()).map_err(StudyError::Placement)?;
         self.compare(&machine, &rules, &placed)?;
         let nodes: Vec<NodeId> = placed.iter().flatten().map(|id| id.node).collect();
         let rails = machine.rails_between(&nodes).map_err(StudyError::Placement)?;
         let nic = networks.machine_on(rails.first()).nic.portals();
-        let parts = programs.into_iter().zip(&placed).zip(&processes).map(|(((name, program), placed), processes)| {
-            let layout = Layout { accelerator: machine.accelerator_board(), ..mapping::layout((topology, &plane.nodes), placed) };
+        let parts = programs.into_iter().zip(placed.iter().zip(&at)).zip(&processes).map(|(((name, program), (placed, at)), processes)| {
+            let layout = Layout { accelerator: machine.accelerator_board(), ..mapping::layout((topology, &plane.nodes), at) };
             let collectives = Box::new(ByRules::new(rules.clone(), Some(layout)));
             if let Some(why) = collectives.not_offloaded(program.communicators()) {
                 observer.warning(&format!("{name}: allreduces take messages, not exanet-accelerator: {why}"));

@@ -28,21 +28,17 @@ fn pingpong(folder: &Path) -> Source {
 
 /// On nodes with a DPU each.
 fn replay(folder: &Path, mapping: &str, sources: Vec<Source>, set: &[&str]) -> ReplayOutcome {
+    replay_on(folder, mapping, sources, set, 1)
+}
+
+fn replay_on(folder: &Path, mapping: &str, sources: Vec<Source>, set: &[&str], threads: usize) -> ReplayOutcome {
     let set = ["node.count=2", "node.processors=[\"dpu\"]", "processor.dpu.cores=4"].iter().chain(set).map(|&key| key.to_owned()).collect();
     let mut machine = MachineSpec::named("bxi-v2");
     machine.overrides.set = set;
     let target = Target::Machine { machine, ppn: None, mapping: mapping.to_owned(), period: None, background: Vec::new() };
     let timeline = TimelineSpec { path: folder.join("timeline.pftrace"), window: Window::default() };
-    let spec = ReplaySpec {
-        sources,
-        target,
-        scales: Vec::new(),
-        seed: 1,
-        collectives: None,
-        threads: 1,
-        timeline: Some(timeline),
-        processes: None,
-    };
+    let spec =
+        ReplaySpec { sources, target, scales: Vec::new(), seed: 1, collectives: None, threads, timeline: Some(timeline), processes: None };
     let outcome = spec.run(&Silent).unwrap();
     assert_eq!(outcome.replay.failure, None);
     outcome
@@ -106,6 +102,78 @@ fn messages_between_processors_take_the_buses_between_them() {
     }
 }
 
+/// A processor with its own ports sends and gets over these and its own PCIe: as a node of a machine whose PCIe that
+/// is. One in front of the host's ports makes the host's messages longer by its bus, at either end of the two ways over
+/// PCIe that a message takes there.
+#[test]
+fn processors_with_ports_of_their_own_are_reached_over_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let finish = |places: &str, set: &[&str]| {
+        let file = folder.join("places.txt");
+        std::fs::write(&file, places).unwrap();
+        replay(folder, file.to_str().unwrap(), vec![pingpong(folder)], set).replay.finish
+    };
+    let pcie = Machine::load("bxi-v2", &Default::default()).unwrap().nic.config.pcie_latency;
+    let later = |key: &str, ns: u64| format!("{key}={} ps", (pcie + SimTime::from_ns(ns)).as_ps());
+    let (own, hosts) = (later("processor.dpu.pcie.latency", 700), later("node.pcie.latency", 700));
+    let bus = ["processor.dpu.bus=b", "bus.b.latency=900ns", "bus.b.bandwidth=50GB/s"];
+    for network in ["packet", "flow", "loggp"] {
+        let kind = format!("network.kind={network}");
+        let run = |places: &str, mode: &str, set: &[&str]| {
+            let mode = format!("processor.dpu.mode={mode}");
+            finish(places, &[set, &[&kind, &mode]].concat())
+        };
+        let alike = run("0\n1\n", "shared", &[]);
+        for places in ["0\n1\n", "0:dpu\n1:dpu\n", "0\n1:dpu\n", "0\n0:dpu\n"] {
+            assert_eq!(run(places, "off-path", &[]), alike, "{network}: {places:?}, over the switch, and no bus is between them");
+        }
+        // Four times in a turn: two messages, each from its processor to a NIC and from a NIC to its processor.
+        let far = run("0:dpu\n1:dpu\n", "off-path", &[&own]);
+        assert_eq!(far, run("0\n1\n", "shared", &[&hosts]), "{network}: as between nodes with such a PCIe");
+        assert_eq!((far - alike).as_ps() / TURNS, 4 * 700_000, "{network}");
+        assert_eq!((run("0:dpu\n1\n", "off-path", &[&own]) - alike).as_ps() / TURNS, 2 * 700_000, "{network}: one end");
+        assert_eq!(run("0\n1\n", "off-path", &[&own, bus[0], bus[1], bus[2]]), alike, "{network}: hosts have nothing to do with it");
+        // Between the two of a node over the bus, which both ports have: the switch is not used.
+        let within = run("0\n0:dpu\n", "shared", &bus);
+        assert_eq!(run("0\n0:dpu\n", "off-path", &bus), within, "{network}");
+        assert_eq!(run("0\n0:dpu\n", "off-path", &[&bus[..], &["link.host.latency=9us"]].concat()), within, "{network}");
+        let longer = run("0\n0:dpu\n", "off-path", &[bus[0], "bus.b.latency=1us", bus[2]]);
+        assert_eq!((longer - within).as_ps() / TURNS, 2 * 100_000, "{network}");
+        // In front of the host.
+        assert_eq!((run("0\n1\n", "on-path", &bus) - alike).as_ps() / TURNS, 4 * 900_000, "{network}");
+        assert_eq!((run("0\n1:dpu\n", "on-path", &bus) - alike).as_ps() / TURNS, 2 * 900_000, "{network}");
+        assert_eq!(run("0:dpu\n1:dpu\n", "on-path", &bus), alike, "{network}");
+    }
+}
+
+/// Bytes go over the bus at its rate, and each port has its link for itself.
+#[test]
+fn a_port_of_its_own_is_a_link_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let bytes = 1_000_000;
+    let mut text = String::from("{\"narrows_trace\":1,\"ranks\":4,\"order\":\"sequential\"}\n");
+    for rank in 0..2 {
+        let _ = writeln!(text, "{{\"rank\":{rank},\"op\":\"send\",\"to\":{},\"bytes\":{bytes},\"tag\":0}}", rank + 2);
+        let _ = writeln!(text, "{{\"rank\":{},\"op\":\"recv\",\"from\":{rank},\"bytes\":{bytes},\"tag\":0}}", rank + 2);
+    }
+    let path = folder.join("two.jsonl");
+    std::fs::write(&path, text).unwrap();
+    let file = folder.join("places.txt");
+    std::fs::write(&file, "0\n0:dpu\n1\n1:dpu\n").unwrap();
+    let run = |mode: &str, threads: usize| {
+        let mode = format!("processor.dpu.mode={mode}");
+        let outcome = replay_on(folder, file.to_str().unwrap(), vec![Source::File(path.clone())], &[&mode], threads);
+        (outcome.replay.finish, outcome.replay.digest)
+    };
+    let link = Machine::load("bxi-v2", &Default::default()).unwrap().link.host.bandwidth;
+    let (shared, own) = (run("shared", 1).0, run("off-path", 1).0);
+    let (more, one) = ((shared - own).as_s_f64(), bytes as f64 / link.0 as f64);
+    assert!((1.0..1.05).contains(&(more / one)), "one message more on the link takes {one} s, and it took {more} s");
+    assert_eq!(run("off-path", 1), run("off-path", 3), "threads do not show");
+}
+
 #[test]
 fn outcomes_name_processors() {
     let folder = tempfile::tempdir().unwrap();
@@ -126,6 +194,19 @@ fn outcomes_name_processors() {
     let by_processor = |name: &str| summary["energy"]["by_processor_j"][name].as_f64().unwrap();
     near(by_processor("host"), 2.0 * computing);
     near(by_processor("dpu"), 6.0 * time + computing);
+    // NICs of their own take power, and a timeline names them.
+    let modes = ["shared", "off-path"].map(|mode| format!("processor.dpu.mode={mode}"));
+    let nics = modes.each_ref().map(|mode| {
+        let outcome = replay(folder, "linear", vec![pingpong(folder)], &["power.nic=1W", mode]);
+        outcome.summary()["energy"]["nics_j"].as_f64().unwrap() / outcome.replay.finish.as_s_f64()
+    });
+    near(nics[0], 2.0);
+    near(nics[1], 4.0);
+    replay(folder, "linear:dpu", vec![pingpong(folder)], &[&modes[1]]);
+    let trace = std::fs::read(folder.join("timeline.pftrace")).unwrap();
+    let has = |text: &str| trace.windows(text.len()).any(|window| window == text.as_bytes());
+    assert!(has("node 3, node001-dpu") && has("rank 1 on dpu"));
+    replay(folder, "processor", vec![pingpong(folder), pingpong(folder)], &power);
     let trace = std::fs::read(folder.join("timeline.pftrace")).unwrap();
     let has = |text: &str| trace.windows(text.len()).any(|window| window == text.as_bytes());
     assert!(has("rank 2 on dpu") && has("rank 0") && !has("rank 0 on"));
