@@ -41,6 +41,12 @@ WORDS = {
     r"once and for all": "at the start",
     r"so many (as|and no)": "as many",
     r"of (its|their) own accord": "automatically",
+    r"(is|are) to be had": "is available",
+    r"(hang|hangs) on": "depends on",
+    r"(fight|fights) for": "competes for",
+    r"in the place of": "in place of",
+    r"and (its|their) like": "and similar ones",
+    r"(waits?|stands?) for good": "forever",
 }
 NEGATIONS = (
     r"not (without|un(usual|common|like|able|known|related|important))",
@@ -154,7 +160,7 @@ def comments(lines: list[str], mend: bool, comment: re.Pattern[str]) -> tuple[li
 
 
 def sentences(lines: list[str]) -> list[tuple[int, str]]:
-    """Sentences of a page with the lines on which their paragraphs begin. Cells of tables are sentences, too."""
+    """Sentences of a page with the lines on which their paragraphs begin. Headings and cells of tables are sentences, too."""
     paragraphs: list[tuple[int, str]] = []
     block, goes_on = False, False
     for number, line in enumerate(lines, 1):
@@ -164,6 +170,8 @@ def sentences(lines: list[str]) -> list[tuple[int, str]]:
             goes_on = False
         elif FIXED.match(line):
             goes_on = False
+            if line.startswith("#"):
+                paragraphs.append((number, line.strip("# ")))
             if line.startswith("|"):
                 paragraphs += [(number, cell.strip()) for cell in re.split(r"(?<!\\)\|", line) if cell.strip(" -:")]
         elif goes_on and not ITEM.match(line):
