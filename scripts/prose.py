@@ -57,7 +57,7 @@ NEGATIONS = (
 WORD = re.compile(rf"\b({'|'.join(WORDS)})\b", re.I)
 NEGATION = re.compile(rf"\b({'|'.join(NEGATIONS)})\b", re.I)
 # Notes for developers, and pages that a script writes.
-OTHERS = re.compile(r"(docs/(decisions|lab)/|tests/|fuzz/|CHANGELOG|docs/reference/command-line)")
+OTHERS = re.compile(r"(docs/(decisions|lab)/|tests/|fuzz/|docs/reference/command-line)")
 
 
 def files() -> list[Path]:
