@@ -27,8 +27,8 @@ TRAFFIC = ["narrows", "traffic", "permutation", "--machine", "bxi-v3", "--nodes"
 WORKLOADS = {
     "handover": ("hand-over of a rank's region", ["narrows-gate", "handover"], (100_000, 200_000)),
     "matching": ("message that matches one of 100 entries", ["narrows-gate", "matching"], (20_000, 40_000)),
-    "packet-hop": ("packet-hop, routed by d-mod-k", [*TRAFFIC, "--set", "network.routing=d-mod-k", "--time"], ("5us", "15us")),
-    "packet-hop-adaptive": ("packet-hop, routed adaptively", [*TRAFFIC, "--set", "network.routing=adaptive", "--time"], ("5us", "15us")),
+    "packet-hop": ("packet-hop, routed by d-mod-k", [*TRAFFIC, "--set", "network.routing=d-mod-k", "--time"], ("15us", "20us")),
+    "packet-hop-adaptive": ("packet-hop, routed adaptively", [*TRAFFIC, "--set", "network.routing=adaptive", "--time"], ("15us", "20us")),
     "loggp": ("message of a LogGP replay", ["narrows-gate", "loggp"], (4, 12)),
     "replay": ("message of a replay on bxi-v3", ["narrows-gate", "replay"], (4, 12)),
 }

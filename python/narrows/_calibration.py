@@ -394,12 +394,15 @@ class _Model:
                 path.write_text("\n".join(map(json.dumps, [head, *lines])) + "\n")
                 self._traces.append(path)
         nodes = 2 * len(self._traces)
-        switch: dict[str, str | int] = {
+        switch: dict[str, Any] = {
             "topology.kind": "single-switch",
             "switch.radix": nodes,
             "node.count": nodes,
             "network.routing": "minimal",
         }
+        if machine["node.processors"]:
+            # Hosts were measured; processors beside them would take ports of the switch.
+            switch["node.processors"] = []
         self._machine = machine.set(switch)
         clock_read = str(machine["software.clock_read"])
         self._clock_read_s = 0.0 if clock_read.startswith("0 ") else _number("software.clock_read", clock_read)

@@ -50,6 +50,41 @@ fn mistakes_go_to_standard_error() {
     assert!(text(&output.stderr).starts_with("narrows: error: no machine \"bxi-v4\""), "{}", text(&output.stderr));
 }
 
+/// What a key means, and which file and line its value is from: of overrides, the file, its base, and defaults.
+#[test]
+fn explain_says_where_values_come_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mine.toml");
+    std::fs::write(&file, "[machine]\nname = \"mine\"\nbase = \"bxi-v3\"\n[network]\nmtu = \"2 KiB\" # measured\n").unwrap();
+    let explain = |words: &[&str]| {
+        let output = narrows(&[&["explain", "--machine", file.to_str().unwrap()], words].concat());
+        (output.status.code(), text(&output.stdout).to_owned(), text(&output.stderr).to_owned())
+    };
+    let (code, said, told) = explain(&["network.mtu"]);
+    let expected =
+        format!("network.mtu = \"2 KiB\"\n  from {}, line 5: measured\n  Most payload of one packet\n  size, above 0\n", file.display());
+    assert_eq!((code, said.as_str(), told.as_str()), (Some(0), expected.as_str(), ""));
+    for (words, says) in [
+        (&["network.buffer"][..], "  from preset bxi-v3, line "),
+        (&["network.buffer"], ": [own] above rate x round trip"),
+        (&["network.mtu", "--set", "network.mtu=1KiB"], "network.mtu = \"1 KiB\"\n  from --set\n"),
+        (&["node.rails"], "node.rails = 1\n  from the default\n"),
+        (&["node.rails"], "number, 1 to 16; without it 1\n"),
+        (&["link.host"], "link.host.bandwidth = \"50 GB/s\"\n"),
+        (&["put_occup"], "nic.put_occupancy = \"2.5 ns\"\n"),
+    ] {
+        let (code, said, told) = explain(words);
+        assert!(code == Some(0) && said.contains(says), "{words:?}: {said}{told}");
+    }
+    let (_, all, _) = explain(&["--csv"]);
+    let (_, shown, _) = explain(&["", "--json"]);
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(all.lines().count(), shown.as_array().unwrap().len() + 1);
+    let (code, said, told) = explain(&["network.bufer"]);
+    let expected = "narrows: error: no key `network.bufer` in mine; did you mean \"network.buffer\"?; narrows machine explain without a key prints all\n";
+    assert_eq!((code, said.as_str(), told.as_str()), (Some(2), "", expected));
+}
+
 /// A machine file with a mistake, and everybody who reads it: check, run and replay say the same.
 #[test]
 fn check_accepts_what_replays_accept() {

@@ -243,5 +243,7 @@ fn a_word_out_of_place_gets_the_line_to_write() {
         assert!(text(&wrong.stderr).starts_with(&format!("narrows: error: {says}")), "{}", text(&wrong.stderr));
     }
     let alone = output(folder.path(), &[]);
-    assert!(alone.status.success() && alone.stderr.is_empty() && text(&alone.stdout).contains("Usage: narrows <COMMAND>"));
+    assert!(alone.status.success() && alone.stderr.is_empty() && text(&alone.stdout).contains("Usage: narrows [OPTIONS] [COMMAND]"));
+    let cite = output(folder.path(), &["--cite"]);
+    assert!(cite.status.success() && text(&cite.stdout).starts_with("@software{narrows,"));
 }
