@@ -23,7 +23,7 @@
 //! let recordings = [8, 16, 32, 64].map(halo).into_iter().map(Ok);
 //! let found = extrapolate(recordings, Options { ranks: 4096, unexplained: 0.05, growth: None }).unwrap();
 //! assert_eq!(found.totals.messages, 4096 * 3 * 6);
-//! assert_eq!(found.model.findings.growth, Growth::Weak);
+//! assert_eq!(found.model.findings.growth, Some(Growth::Weak));
 //! assert_eq!(found.check.unwrap().messages, 0.0);
 //! ```
 

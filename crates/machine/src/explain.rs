@@ -48,7 +48,10 @@ impl Machine {
         let section = format!("{wanted}.");
         let fits: [&dyn Fn(&str) -> bool; 3] = [&|path| path == wanted, &|path| path.starts_with(&section), &|path| path.contains(wanted)];
         let Some(fits) = fits.into_iter().find(|fits| keys.iter().any(|(path, ..)| fits(path))) else {
-            let nearest = nearest(wanted, keys.iter().map(|(path, ..)| path.as_str())).map(str::to_owned);
+            // Of whole keys, or of their last names.
+            let paths = || keys.iter().map(|(path, ..)| path.as_str());
+            let last = |path: &str| path.rsplit('.').next().is_some_and(|name| nearest(wanted, [name]).is_some());
+            let nearest = nearest(wanted, paths()).or_else(|| paths().find(|path| last(path))).map(str::to_owned);
             return Err(MachineError::NoKey { key: wanted.to_owned(), machine: machine.name.clone(), nearest });
         };
         let found = keys.into_iter().filter(|(path, ..)| fits(path));

@@ -80,9 +80,13 @@ fn explain_says_where_values_come_from() {
     let (_, shown, _) = explain(&["", "--json"]);
     let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(all.lines().count(), shown.as_array().unwrap().len() + 1);
-    let (code, said, told) = explain(&["network.bufer"]);
-    let expected = "narrows: error: no key `network.bufer` in mine; did you mean \"network.buffer\"?; narrows machine explain without a key prints all\n";
-    assert_eq!((code, said.as_str(), told.as_str()), (Some(2), "", expected));
+    for wrong in ["network.bufer", "bufer"] {
+        let (code, said, told) = explain(&[wrong]);
+        let expected = format!(
+            "narrows: error: no key `{wrong}` in mine; did you mean \"network.buffer\"?; narrows machine explain without a key prints all\n"
+        );
+        assert_eq!((code, said.as_str(), told.as_str()), (Some(2), "", expected.as_str()));
+    }
 }
 
 /// A machine file with a mistake, and everybody who reads it: check, run and replay say the same.
