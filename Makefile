@@ -106,6 +106,7 @@ test: setup-test
 
 test-all:
 	@$(MAKE) --no-print-directory test TURN=all
+	@$(MAKE) --no-print-directory test-foreign
 
 # Miri and fuzzing, of one thread each, beside what measures nothing. Instructions do not depend on what else runs.
 # Not MIRI, by which cargo-miri finds its compiler.
