@@ -111,36 +111,7 @@ core::arch::global_asm!(
     leave = sym crate::trampoline::leave,
 );
 
-// Locks are taken before this library is ready, by a malloc that looks a symbol up among others: so these are no
-// symbols to be looked up, but the names under which the C library exports the same functions for itself.
-core::arch::global_asm!(
-    ".symver narrows_libc_mutex_lock, __pthread_mutex_lock@GLIBC_2.17",
-    ".symver narrows_libc_mutex_trylock, __pthread_mutex_trylock@GLIBC_2.17",
-    ".symver narrows_libc_mutex_unlock, __pthread_mutex_unlock@GLIBC_2.17",
-    ".symver narrows_libc_rdlock, __pthread_rwlock_rdlock@GLIBC_2.17",
-    ".symver narrows_libc_tryrdlock, __pthread_rwlock_tryrdlock@GLIBC_2.17",
-    ".symver narrows_libc_wrlock, __pthread_rwlock_wrlock@GLIBC_2.17",
-    ".symver narrows_libc_trywrlock, __pthread_rwlock_trywrlock@GLIBC_2.17",
-    ".symver narrows_libc_rwlock_unlock, __pthread_rwlock_unlock@GLIBC_2.17",
-    ".text",
-    ".macro narrows_next name, function",
-    ".globl \\name",
-    ".hidden \\name",
-    "\\name:",
-    "adrp x16, :got:\\function",
-    "ldr x16, [x16, :got_lo12:\\function]",
-    "br x16",
-    ".endm",
-    "narrows_next narrows_mutex_lock, narrows_libc_mutex_lock",
-    "narrows_next narrows_mutex_trylock, narrows_libc_mutex_trylock",
-    "narrows_next narrows_mutex_unlock, narrows_libc_mutex_unlock",
-    "narrows_next narrows_rdlock, narrows_libc_rdlock",
-    "narrows_next narrows_tryrdlock, narrows_libc_tryrdlock",
-    "narrows_next narrows_wrlock, narrows_libc_wrlock",
-    "narrows_next narrows_trywrlock, narrows_libc_trywrlock",
-    "narrows_next narrows_rwlock_unlock, narrows_libc_rwlock_unlock",
-    ".purgem narrows_next",
-);
+libc_locks!("GLIBC_2.17": "adrp x16, :got:\\function", "ldr x16, [x16, :got_lo12:\\function]", "br x16");
 
 /// The body of a naked function: the index of a symbol, and a jump.
 macro_rules! stub {

@@ -119,32 +119,7 @@ core::arch::global_asm!(
     leave = sym crate::trampoline::leave,
 );
 
-// Locks are taken before this library is ready, by a malloc that looks a symbol up among others: so these are no
-// symbols to be looked up, but the names under which the C library exports the same functions for itself.
-core::arch::global_asm!(
-    ".symver narrows_libc_mutex_lock, __pthread_mutex_lock@GLIBC_2.2.5",
-    ".symver narrows_libc_mutex_trylock, __pthread_mutex_trylock@GLIBC_2.2.5",
-    ".symver narrows_libc_mutex_unlock, __pthread_mutex_unlock@GLIBC_2.2.5",
-    ".symver narrows_libc_rdlock, __pthread_rwlock_rdlock@GLIBC_2.2.5",
-    ".symver narrows_libc_tryrdlock, __pthread_rwlock_tryrdlock@GLIBC_2.2.5",
-    ".symver narrows_libc_wrlock, __pthread_rwlock_wrlock@GLIBC_2.2.5",
-    ".symver narrows_libc_trywrlock, __pthread_rwlock_trywrlock@GLIBC_2.2.5",
-    ".symver narrows_libc_rwlock_unlock, __pthread_rwlock_unlock@GLIBC_2.2.5",
-    ".text",
-    "narrows_mutex_lock: jmp *narrows_libc_mutex_lock@GOTPCREL(%rip)",
-    "narrows_mutex_trylock: jmp *narrows_libc_mutex_trylock@GOTPCREL(%rip)",
-    "narrows_mutex_unlock: jmp *narrows_libc_mutex_unlock@GOTPCREL(%rip)",
-    "narrows_rdlock: jmp *narrows_libc_rdlock@GOTPCREL(%rip)",
-    "narrows_tryrdlock: jmp *narrows_libc_tryrdlock@GOTPCREL(%rip)",
-    "narrows_wrlock: jmp *narrows_libc_wrlock@GOTPCREL(%rip)",
-    "narrows_trywrlock: jmp *narrows_libc_trywrlock@GOTPCREL(%rip)",
-    "narrows_rwlock_unlock: jmp *narrows_libc_rwlock_unlock@GOTPCREL(%rip)",
-    ".globl narrows_mutex_lock, narrows_mutex_trylock, narrows_mutex_unlock",
-    ".globl narrows_rdlock, narrows_tryrdlock, narrows_wrlock, narrows_trywrlock, narrows_rwlock_unlock",
-    ".hidden narrows_mutex_lock, narrows_mutex_trylock, narrows_mutex_unlock",
-    ".hidden narrows_rdlock, narrows_tryrdlock, narrows_wrlock, narrows_trywrlock, narrows_rwlock_unlock",
-    options(att_syntax)
-);
+libc_locks!("GLIBC_2.2.5": "jmp [rip + \\function@GOTPCREL]");
 
 /// The body of a naked function: the index of a symbol, and a jump.
 macro_rules! stub {
