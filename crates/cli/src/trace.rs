@@ -9,8 +9,8 @@ use narrows_replay::collectives::ByRules;
 use narrows_replay::expand::Expanded;
 use narrows_results::{Column, Progress, Table};
 use narrows_trace::lines::{Complain, strict};
-use narrows_trace::{Anonymous, Format, Kind, Location, Metered, Mistake, Program, ReadOptions, Scaled, Trace, TraceError, ideal};
-use narrows_units::{Bytes, SimTime, show};
+use narrows_trace::{Anonymous, Format, Location, Metered, Mistake, Program, ReadOptions, Scaled, Totals, Trace, TraceError, ideal};
+use narrows_units::{SimTime, show};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -238,44 +238,16 @@ fn convert(source: &Path, options: ReadOptions, target: &Path, format: Option<Fo
     save(Expanded::new(program, Box::new(ByRules::new(rules, None))), 0, target, format)
 }
 
-/// What is in a trace.
-#[derive(Default)]
-struct Contents {
-    messages: u64,
-    bytes: u128,
-    receives: u64,
-    parts: u64,
-    operations: u64,
-    /// Of all ranks together, in picoseconds.
-    work: u128,
-}
-
 fn info(path: &Path, options: ReadOptions, form: Form) -> Result<(), Failure> {
     let Trace { format, vef, program } = open(path, options)?;
     let (longest, meter) = (program.longest(), Arc::new(Meter::new(program.total())));
     let progress = Progress::start("counting", &meter);
     let mut program = Metered::new(program, meter);
-    let mut contents = Contents::default();
-    let mut after = Vec::new();
-    for rank in 0..program.ranks() {
-        while let Some(operation) = program.next(rank, &mut after)? {
-            contents.operations += 1;
-            contents.work += u128::from(operation.delay.0);
-            match operation.kind {
-                Kind::Compute { duration } => contents.work += u128::from(duration.0),
-                Kind::Send { bytes: Bytes(bytes), .. } => {
-                    contents.messages += 1;
-                    contents.bytes += u128::from(bytes);
-                }
-                Kind::Receive { .. } => contents.receives += 1,
-                Kind::Collective(_) => contents.parts += 1,
-            }
-        }
-    }
+    let contents = Totals::of(&mut program)?;
     drop(progress);
     let ranks = program.ranks();
     let communicators = program.communicators().count();
-    let computing = SimTime((contents.work / u128::from(ranks)) as u64);
+    let computing = SimTime((contents.computing / u128::from(ranks)) as u64);
     let text = || {
         let mut text = format!("format          {format}\n");
         if let Some(header) = &vef {
@@ -288,7 +260,7 @@ fn info(path: &Path, options: ReadOptions, form: Form) -> Result<(), Failure> {
         text += &format!("operations      {} ({longest} in the longest rank)\n", contents.operations);
         let total = show::size(u64::try_from(contents.bytes).unwrap_or(u64::MAX));
         text += &format!("messages        {}, {total} in total\n", contents.messages);
-        text += &format!("receives        {}\ncollectives     {} parts\n", contents.receives, contents.parts);
+        text += &format!("receives        {}\ncollectives     {} parts\n", contents.receives, contents.calls);
         text += &format!("computing       {computing} per rank\n");
         text
     };
@@ -303,7 +275,7 @@ fn info(path: &Path, options: ReadOptions, form: Form) -> Result<(), Failure> {
         "messages": contents.messages,
         "bytes": contents.bytes as f64,
         "receives": contents.receives,
-        "collective_parts": contents.parts,
+        "collective_parts": contents.calls,
         "computing_s_mean": computing.as_s_f64(),
     });
     Ok(form.print(text, || value.clone(), || keys_and_values(&value))?)

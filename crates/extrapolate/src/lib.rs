@@ -45,10 +45,9 @@ pub mod tokens;
 pub use error::{ExtrapolateError, MOST_OPERATIONS, MOST_RANKS};
 pub use model::{Findings, Model, Options};
 pub use program::Extrapolated;
-pub use recording::Totals;
 pub use scale::Growth;
 
-use narrows_trace::Program;
+use narrows_trace::{Program, Totals};
 use recording::{Recording, Vocabulary};
 use std::sync::Arc;
 

@@ -3,9 +3,8 @@
 use crate::error::ExtrapolateError;
 use crate::grid::Place;
 use crate::model::{Act, Model, Step};
-use crate::recording::Totals;
 use crate::tokens::{self, Family};
-use narrows_trace::{Communicators, Dependency, Event, Kind, Limited, Operation, Order, Program, TraceError};
+use narrows_trace::{Communicators, Dependency, Event, Kind, Limited, Operation, Order, Program, Totals, TraceError};
 use narrows_units::SimTime;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Recordings in memory: what ranks do apart from what changes with their number.
 
 use crate::error::{ExtrapolateError, MOST_OPERATIONS};
-use narrows_trace::{Collective, CollectiveCall, Communicators, Dependency, Event, Kind, Operation, Order, Program};
+use narrows_trace::{Collective, CollectiveCall, Communicators, Dependency, Event, Kind, Operation, Order, Program, Totals};
 use narrows_units::{Bytes, SimTime};
 use std::collections::BTreeMap;
 
@@ -98,38 +98,6 @@ impl Vocabulary {
         self.waits.push(waits.clone());
         self.wait_numbers.insert(waits, self.waits.len() as u32 - 1);
         self.waits.len() as u32 - 1
-    }
-}
-
-/// Sums over a program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Sends.
-    pub messages: u64,
-    /// Of sends.
-    pub bytes: u128,
-    /// Parts in collectives.
-    pub calls: u64,
-    /// Of all ranks, in picoseconds.
-    pub computing: u128,
-    /// All of them.
-    pub operations: u64,
-}
-
-impl Totals {
-    /// Takes an operation in.
-    pub fn add(&mut self, operation: &Operation) {
-        self.operations += 1;
-        self.computing += u128::from(operation.delay.0);
-        match operation.kind {
-            Kind::Compute { duration } => self.computing += u128::from(duration.0),
-            Kind::Send { bytes: Bytes(bytes), .. } => {
-                self.messages += 1;
-                self.bytes += u128::from(bytes);
-            }
-            Kind::Receive { .. } => {}
-            Kind::Collective(_) => self.calls += 1,
-        }
     }
 }
 

@@ -40,6 +40,7 @@ mod recording;
 mod sequence;
 mod spool;
 pub mod ti;
+mod totals;
 mod transform;
 pub mod transformer;
 pub mod vef;
@@ -53,4 +54,5 @@ pub use operation::{Collective, CollectiveCall, Dependency, Event, Kind, Operati
 pub use recording::{Recording, merge, recorded};
 pub use sequence::{Sequence, Sink};
 pub use spool::{Spool, Stored};
+pub use totals::Totals;
 pub use transform::{Anonymous, Metered, Scaled};

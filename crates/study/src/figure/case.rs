@@ -11,7 +11,7 @@ use narrows_replay::watch::Seen;
 use narrows_topology::{Shape, Topology, Vertex};
 use narrows_trace::generate::{self, Generated};
 use narrows_trace::lines::strict;
-use narrows_trace::{Kind, Program, ReadOptions};
+use narrows_trace::{Program, ReadOptions, Totals};
 use narrows_traffic::{Class, Point, QueueRow, Setup, Times, Work, loads, stage};
 use narrows_units::{Bytes, SimTime};
 use serde::Deserialize;
@@ -535,16 +535,12 @@ fn trace(source: &Source) -> Result<Named, StudyError> {
         Source::Pattern(pattern, parameters) => Box::new(Generated::new(*pattern, *parameters)?),
         Source::Extrapolated(recordings) => Box::new(recordings.extrapolate(&crate::Silent)?.model.program()),
     };
-    let (mut messages, mut bytes, mut collectives, mut after) = (0u64, 0u64, 0u64, Vec::new());
-    for rank in 0..program.ranks() {
-        while let Some(operation) = program.next(rank, &mut after)? {
-            match operation.kind {
-                Kind::Send { bytes: Bytes(size), .. } => (messages, bytes) = (messages + 1, bytes + size),
-                Kind::Collective(_) => collectives += 1,
-                Kind::Compute { .. } | Kind::Receive { .. } => {}
-            }
-        }
-    }
-    let numbers = [("ranks", u64::from(program.ranks())), ("messages", messages), ("bytes", bytes), ("parts_of_collectives", collectives)];
-    Ok(numbers.into_iter().map(|(name, count)| (name.to_owned(), Measure::Number(count as f64))).collect())
+    let Totals { messages, bytes, calls, .. } = Totals::of(&mut *program)?;
+    let numbers = [
+        ("ranks", f64::from(program.ranks())),
+        ("messages", messages as f64),
+        ("bytes", bytes as f64),
+        ("parts_of_collectives", calls as f64),
+    ];
+    Ok(numbers.into_iter().map(|(name, count)| (name.to_owned(), Measure::Number(count))).collect())
 }

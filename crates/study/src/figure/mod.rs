@@ -382,7 +382,7 @@ impl Figure {
             for (name, keys) in written {
                 let line = line_of(&text, keys.span().start);
                 let wrong = |error: StudyError| error.of(format!("case {name}")).at(&path, line);
-                Case::read(sort, &keys.get_ref().clone(), &folder).map_err(wrong)?;
+                Case::read(sort, keys.get_ref(), &folder).map_err(wrong)?;
                 if cases.insert(name.clone(), Written { line, sort, keys: keys.into_inner() }).is_some() {
                     return Err(wrong(StudyError::contradiction("there is another one of this name")));
                 }
