@@ -159,7 +159,7 @@ def sensitivity(
     function of yours that takes a machine. Use :func:`record` first for a program: then computing times are the same
     each time.
     keys: these ones, or sections ("node.pcie"); None: all numbers that the machine uses, but for its size.
-    step: times get shorter by this part, rates higher, all else larger.
+    step: times get shorter by this part, rates higher, all else larger; the other way where the machine refuses that.
     objective: a column of the function's rows: "simulated_s", for traffic "latency_mean_ns".
     out: the folder that keeps finished points, as of a sweep: the same call goes on where an earlier one was ended.
 
@@ -272,6 +272,8 @@ def _takes_part(config: Mapping[str, Any], key: str) -> bool:
     parts = key.split(".")
     if parts[0] in _OTHER_SECTIONS or key in _SIZES_OF_MACHINES or parts[:2] == ["nic", "limits"]:
         return False
+    if parts[:2] == ["nic", "spin"]:
+        return bool(config["nic"]["spin"]["rules"])
     if parts[0] == "network" and len(parts) > 2:
         network = config["network"]
         chosen = {str(value).replace("-", "") for value in network.values() if isinstance(value, str)}
@@ -293,19 +295,31 @@ def _scaled(machine: Machine, key: str, value: Any, factor: float) -> Any:
         number, unit = _quantity(value)
         return _text(number * factor, unit)
     scaled = value * factor
-    if isinstance(value, float) or scaled == round(scaled):
+    if isinstance(value, float):
         return scaled
+    if scaled == round(scaled):
+        return round(scaled)
+    if _accepts(machine, key, scaled):
+        return scaled
+    return max(round(scaled), value + 1) if factor > 1 else max(min(round(scaled), value - 1), 1)
+
+
+def _accepts(machine: Machine, key: str, value: Any) -> bool:
     try:
-        machine.set(key, scaled)
+        machine.set(key, value)
     except NarrowsError:
-        return max(round(scaled), value + 1) if factor > 1 else max(min(round(scaled), value - 1), 1)
-    return scaled
+        return False
+    return True
 
 
 def _nudged(machine: Machine, key: str, value: Any, step: float) -> Any:
-    """None where that is the value itself."""
-    changed = _scaled(machine, key, value, 1 - step if _unit(value) in _TIMES else 1 + step)
-    return None if _number(changed) == _number(value) or _number(changed) <= 0 else changed
+    """Times shorter, all else larger; the other way where the machine refuses that. None where it is the value itself."""
+    factors = (1 - step, 1 + step) if _unit(value) in _TIMES else (1 + step, 1 - step)
+    changed = [_scaled(machine, key, value, factor) for factor in factors]
+    changed = [one for one in changed if _number(one) != _number(value) and _number(one) > 0]
+    accepted = (one for one in changed if _accepts(machine, key, one))
+    # What is refused either way is left to the study, which says why.
+    return next(accepted, changed[0] if changed else None)
 
 
 def _objective(rows: list[dict[str, Any]], name: str) -> float | str:

@@ -53,6 +53,18 @@ def test_traffic_and_whole_numbers(tmp_path: Path) -> None:
     assert latency.change * found.base == pytest.approx(-40, rel=0.01)
 
 
+def test_every_key_that_takes_part_can_be_changed(tmp_path: Path) -> None:
+    """Whole numbers stay whole, and a value at the bound that another key sets goes the other way."""
+    machine = nw.machine("bxi-v2", nodes=4)
+    assert machine["message.inject_limit"] == machine["message.eager_limit"]
+    found = nw.sensitivity(nw.traffic, "shift:1", machine=machine, load=0.2, out=tmp_path)
+    assert found.left_out == {} and "message.inject_limit" in found.without
+    assert not any(key.startswith("nic.spin.") for key in found.without), "no handler runs"
+    spin = nw.machine("bxi-v2-spin", nodes=4).set("nic.spin.rules", ["reduce"])
+    found = nw.sensitivity(nw.traffic, "shift:1", machine=spin, keys=["nic.spin.budget"], load=0.2, out=tmp_path)
+    assert (found.left_out, found.without) == ({}, ["nic.spin.budget"])
+
+
 def test_what_is_finished_is_kept(tmp_path: Path, halo: Path) -> None:
     def once() -> nw.Sensitivity:
         return nw.sensitivity(nw.replay, halo, machine=nw.machine("bxi-v2", nodes=8), keys=["node.pcie"], out=tmp_path)
