@@ -269,6 +269,19 @@ def help_examples() -> list[tuple[str, str, float]]:
     return report
 
 
+def order_of_crates() -> str:
+    """Why the table of ARCHITECTURE.md is wrong: it has each crate once, and a crate uses only those above it; "" where it holds."""
+    table = (ROOT / "ARCHITECTURE.md").read_text().partition("| crate | what it is |\n")[2].partition("\n\n")[0]
+    rows = [re.findall(r"`(\w+)`", line.split("|")[1]) for line in table.splitlines()[1:]]
+    place = {name: number for number, names in enumerate(rows) for name in names}
+    manifests = {path.parent.name: tomllib.loads(path.read_text()) for path in ROOT.glob("crates/*/Cargo.toml")}
+    if set(manifests) != set(place):
+        return f"the table and crates/ differ in {', '.join(sorted(set(manifests) ^ set(place)))}"
+    uses = [(name, used.removeprefix("narrows-")) for name, manifest in manifests.items() for used in manifest.get("dependencies", {})]
+    upwards = [f"{name} uses {used}, which stands below it" for name, used in uses if place.get(used, 0) > place[name]]
+    return "; ".join(sorted(upwards))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pages", nargs="*", type=Path, help="pages [default: all]")
@@ -295,6 +308,7 @@ def main() -> int:
     if not options.pages:
         report += help_examples()
         report.append(("docs/reference/command-line.md", command_line.is_current(), 0.0))
+        report.append(("ARCHITECTURE.md order of crates", order_of_crates(), 0.0))
     wrong = 0
     for name, reason, seconds in report:
         wrong += bool(reason)
