@@ -60,7 +60,7 @@ struct Bounce {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum OperationKind {
     Send,
     Receive,
     MultiReceive,
@@ -75,7 +75,7 @@ enum Kind {
 /// What is remembered of an operation until it is complete. The message layer knows it by its index.
 #[derive(Debug)]
 struct Open {
-    kind: Kind,
+    kind: OperationKind,
     queue: Queue,
     context: usize,
     /// Success gives an entry; failure always does.
@@ -215,7 +215,8 @@ impl Endpoint {
     /// Takes every receive back, so that nothing more arrives in the program's memory.
     pub fn close(mut self, shared: &mut Shared) {
         if let Some(messages) = &mut self.messages {
-            let posted: Vec<u64> = self.operations.find(|open| matches!(open.kind, Kind::Receive | Kind::MultiReceive)).collect();
+            let posted: Vec<u64> =
+                self.operations.find(|open| matches!(open.kind, OperationKind::Receive | OperationKind::MultiReceive)).collect();
             for index in posted {
                 if let Some(open) = self.operations.get(index) {
                     messages.cancel(open.queue, index);
@@ -309,7 +310,7 @@ impl Endpoint {
             Completes::Never => u64::MAX,
             _ => {
                 let (queue, context) = (operation.queue(), operation.context as usize);
-                self.operations.insert(Open { kind: Kind::Send, queue, context, report, bounce: bounce.take() })
+                self.operations.insert(Open { kind: OperationKind::Send, queue, context, report, bounce: bounce.take() })
             }
         };
         let send = Send {
@@ -356,7 +357,7 @@ impl Endpoint {
     }
 
     /// Keeps what is needed of a receive; the message layer's view of it.
-    fn open_receive(&mut self, operation: &Operation, kind: Kind, source: Option<ProcessId>) -> Receive {
+    fn open_receive(&mut self, operation: &Operation, kind: OperationKind, source: Option<ProcessId>) -> Receive {
         let regions = operation.regions();
         let length: u64 = regions.iter().map(|region| region.iov_len as u64).sum();
         let mut bounce = None;
@@ -381,7 +382,7 @@ impl Endpoint {
             context: index,
             // Entries, counters and bounce buffers hang on it: what is not reported is dropped here.
             completion: true,
-            multi: (kind == Kind::MultiReceive).then_some(self.min_multi_recv),
+            multi: (kind == OperationKind::MultiReceive).then_some(self.min_multi_recv),
         }
     }
 
@@ -391,7 +392,7 @@ impl Endpoint {
         if multi && (operation.tagged != 0 || operation.iov_count > 1) {
             return Err(fi::EINVAL);
         }
-        let kind = if multi { Kind::MultiReceive } else { Kind::Receive };
+        let kind = if multi { OperationKind::MultiReceive } else { OperationKind::Receive };
         let receive = self.open_receive(operation, kind, source);
         let messages = self.messages.as_mut().ok_or(fi::EOPBADSTATE)?;
         messages.receive(receive);
@@ -406,7 +407,8 @@ impl Endpoint {
         }
         let (queue, context) = (operation.queue(), operation.context as usize);
         // A peek is only made for its result.
-        let index = self.operations.insert(Open { kind: Kind::Peek { claim, discard }, queue, context, report: true, bounce: None });
+        let index =
+            self.operations.insert(Open { kind: OperationKind::Peek { claim, discard }, queue, context, report: true, bounce: None });
         let (tag, ignore) = (operation.tag, operation.ignore);
         let peek = Peek { queue, source, tag, ignore, context: index, claim: claim || discard };
         let messages = self.messages.as_mut().ok_or(fi::EOPBADSTATE)?;
@@ -417,7 +419,7 @@ impl Endpoint {
     /// The claimed message is found by its context: Open MPI gives no address here.
     fn receive_claimed(&mut self, operation: &Operation, discard: bool, shared: &mut Shared) -> Result<(), Errno> {
         let (queue, context) = (operation.queue(), operation.context as usize);
-        let is_it = |open: &Open| open.kind == Kind::Claimed && open.queue == queue && open.context == context;
+        let is_it = |open: &Open| open.kind == OperationKind::Claimed && open.queue == queue && open.context == context;
         let claimed = self.operations.find(is_it).next().ok_or(fi::EINVAL)?;
         self.operations.remove(claimed);
         if discard {
@@ -430,7 +432,7 @@ impl Endpoint {
             }
             return Ok(());
         }
-        let receive = self.open_receive(operation, Kind::Receive, None);
+        let receive = self.open_receive(operation, OperationKind::Receive, None);
         let messages = self.messages.as_mut().ok_or(fi::EOPBADSTATE)?;
         messages.receive_claimed(claimed, receive);
         Ok(())
@@ -438,7 +440,7 @@ impl Endpoint {
 
     /// Takes a receive back.
     pub fn cancel(&mut self, shared: &mut Shared, context: usize) -> Result<(), Errno> {
-        let receives = |open: &Open| matches!(open.kind, Kind::Receive | Kind::MultiReceive) && open.context == context;
+        let receives = |open: &Open| matches!(open.kind, OperationKind::Receive | OperationKind::MultiReceive) && open.context == context;
         let posted: Vec<(u64, Queue)> =
             self.operations.find(receives).filter_map(|index| Some((index, self.operations.get(index)?.queue))).collect();
         shared.cancel(context, !posted.is_empty());
@@ -502,7 +504,7 @@ impl Endpoint {
     }
 
     fn complete_receive(&mut self, shared: &mut Shared, completion: &Completion) {
-        let keep = self.operations.get(completion.context).is_some_and(|open| open.kind == Kind::MultiReceive)
+        let keep = self.operations.get(completion.context).is_some_and(|open| open.kind == OperationKind::MultiReceive)
             && !completion.released
             && completion.status != Status::Cancelled;
         let (context, report, bounce) = if keep {
@@ -532,8 +534,8 @@ impl Endpoint {
         let Some(open) = self.operations.get_mut(completion.context) else { return };
         let context = open.context;
         match open.kind {
-            Kind::Peek { discard: false, claim: true } if completion.status == Status::Ok => open.kind = Kind::Claimed,
-            Kind::Peek { discard: true, .. } if completion.status == Status::Ok => {
+            OperationKind::Peek { discard: false, claim: true } if completion.status == Status::Ok => open.kind = OperationKind::Claimed,
+            OperationKind::Peek { discard: true, .. } if completion.status == Status::Ok => {
                 self.operations.remove(completion.context);
                 if let Some(messages) = &mut self.messages {
                     messages.discard_claimed(completion.context);

@@ -3,7 +3,7 @@
 //!
 //! | bits | holds |
 //! |---|---|
-//! | 56..64 | [`Kind`], never zero, so that no handle is `PTL_INVALID_HANDLE` |
+//! | 56..64 | [`HandleKind`], never zero, so that no handle is `PTL_INVALID_HANDLE` |
 //! | 48..56 | index of the network interface |
 //! | 0..48 | entries: a sequence number; everything else: generation (24 bits) and slot (24 bits) |
 
@@ -17,7 +17,7 @@ use crate::abi::Handle;
 /// What a handle stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub enum Kind {
+pub enum HandleKind {
     /// A network interface.
     Interface = 1,
     /// An event queue.
@@ -36,19 +36,19 @@ const SLOT_BITS: u32 = 24;
 const SLOT_MASK: u64 = (1 << SLOT_BITS) - 1;
 
 /// A handle of these parts.
-pub fn pack(kind: Kind, interface: usize, number: u64) -> Handle {
+pub fn pack(kind: HandleKind, interface: usize, number: u64) -> Handle {
     ((kind as u64) << 56 | (interface as u64) << NUMBER_BITS | (number & NUMBER_MASK)) as Handle
 }
 
 /// The parts of any handle, valid or not.
-pub fn unpack(handle: Handle) -> Option<(Kind, usize, u64)> {
+pub fn unpack(handle: Handle) -> Option<(HandleKind, usize, u64)> {
     let bits = handle as u64;
     let kind = match bits >> 56 {
-        1 => Kind::Interface,
-        2 => Kind::Eq,
-        3 => Kind::Ct,
-        4 => Kind::Md,
-        5 => Kind::Entry,
+        1 => HandleKind::Interface,
+        2 => HandleKind::Eq,
+        3 => HandleKind::Ct,
+        4 => HandleKind::Md,
+        5 => HandleKind::Entry,
         _ => return None,
     };
     Some((kind, (bits >> NUMBER_BITS & 0xff) as usize, bits & NUMBER_MASK))
@@ -140,8 +140,8 @@ mod tests {
 
     #[test]
     fn parts_come_back_and_nothing_else_is_a_handle() {
-        let handle = pack(Kind::Md, 3, 0x1234_5678_9abc);
-        assert_eq!(unpack(handle), Some((Kind::Md, 3, 0x1234_5678_9abc)));
+        let handle = pack(HandleKind::Md, 3, 0x1234_5678_9abc);
+        assert_eq!(unpack(handle), Some((HandleKind::Md, 3, 0x1234_5678_9abc)));
         assert_eq!(unpack(0), None);
         assert_eq!(unpack(usize::MAX), None);
     }

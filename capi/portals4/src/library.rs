@@ -10,7 +10,7 @@ use narrows_portals::{
 };
 
 use crate::abi::{self, FullEvent, Handle, NiLimits, Process};
-use crate::handle::{Kind, Slots, ct_id, eq_id, pack, unpack};
+use crate::handle::{HandleKind, Slots, ct_id, eq_id, pack, unpack};
 use crate::nic::{Limits, Nic};
 
 /// A result, or the return code of the call.
@@ -276,7 +276,7 @@ impl Library {
             }
         });
         interface.references += 1;
-        Ok((pack(Kind::Interface, index, 0), interface.limits))
+        Ok((pack(HandleKind::Interface, index, 0), interface.limits))
     }
 
     /// `PtlNIFini`: the last reference gives everything back.
@@ -330,7 +330,7 @@ impl Library {
             return Err(abi::NO_INIT);
         }
         match unpack(handle) {
-            Some((Kind::Interface, index, 0)) if self.interfaces.get(index).is_some_and(Option::is_some) => Ok(index),
+            Some((HandleKind::Interface, index, 0)) if self.interfaces.get(index).is_some_and(Option::is_some) => Ok(index),
             _ => Err(abi::ARG_INVALID),
         }
     }
@@ -345,13 +345,13 @@ impl Library {
         self.ready()?;
         let (kind, index, number) = unpack(handle).ok_or(abi::ARG_INVALID)?;
         let known = match kind {
-            Kind::Interface => number == 0,
-            Kind::Eq => self.eqs.get(number) == Some(&index),
-            Kind::Ct => self.cts.get(number).is_some_and(|(of, _)| *of == index),
-            Kind::Md => self.mds.get(number).is_some_and(|md| md.interface == index),
-            Kind::Entry => number < self.next_entry,
+            HandleKind::Interface => number == 0,
+            HandleKind::Eq => self.eqs.get(number) == Some(&index),
+            HandleKind::Ct => self.cts.get(number).is_some_and(|(of, _)| *of == index),
+            HandleKind::Md => self.mds.get(number).is_some_and(|md| md.interface == index),
+            HandleKind::Entry => number < self.next_entry,
         };
-        let handle = pack(Kind::Interface, index, 0);
+        let handle = pack(HandleKind::Interface, index, 0);
         self.interface_index(handle)?;
         if known { Ok(handle) } else { Err(abi::ARG_INVALID) }
     }
@@ -521,7 +521,7 @@ impl Library {
         }
         let number = self.eqs.insert(index);
         nic.submit(Command::EqAlloc { eq: eq_id(number), count: u32::try_from(count).unwrap_or(u32::MAX) });
-        Ok(pack(Kind::Eq, index, number))
+        Ok(pack(HandleKind::Eq, index, number))
     }
 
     /// `PtlEQFree`.
@@ -540,7 +540,7 @@ impl Library {
             return Err(abi::NO_INIT);
         }
         match unpack(handle) {
-            Some((Kind::Eq, index, number)) if self.eqs.get(number) == Some(&index) => Ok(eq_id(number)),
+            Some((HandleKind::Eq, index, number)) if self.eqs.get(number) == Some(&index) => Ok(eq_id(number)),
             _ => Err(abi::ARG_INVALID),
         }
     }
@@ -565,7 +565,7 @@ impl Library {
         }
         let number = self.cts.insert((index, None));
         nic.submit(Command::CtAlloc { ct: ct_id(number) });
-        Ok(pack(Kind::Ct, index, number))
+        Ok(pack(HandleKind::Ct, index, number))
     }
 
     /// `PtlCTFree`.
@@ -584,7 +584,7 @@ impl Library {
             return Err(abi::NO_INIT);
         }
         match unpack(handle) {
-            Some((Kind::Ct, index, number)) if self.cts.get(number).is_some_and(|(of, _)| *of == index) => Ok(ct_id(number)),
+            Some((HandleKind::Ct, index, number)) if self.cts.get(number).is_some_and(|(of, _)| *of == index) => Ok(ct_id(number)),
             _ => Err(abi::ARG_INVALID),
         }
     }
@@ -643,7 +643,7 @@ impl Library {
         let (length, segments) = self.extent(interface, start, md.length, md.options & md::IOVEC != 0)?;
         let options = md.options | if self.may_fault(interface) { md::MAY_FAULT } else { 0 };
         let number = self.mds.insert(Descriptor { interface, start, length, segments, options, queue, counter });
-        Ok(pack(Kind::Md, interface, number))
+        Ok(pack(HandleKind::Md, interface, number))
     }
 
     /// Who hears of the operations of a memory descriptor: those of its event queue and counting event that have not
@@ -689,7 +689,9 @@ impl Library {
             return Err(abi::NO_INIT);
         }
         match unpack(handle) {
-            Some((Kind::Md, index, number)) => self.mds.get(number).filter(|md| md.interface == index).copied().ok_or(abi::ARG_INVALID),
+            Some((HandleKind::Md, index, number)) => {
+                self.mds.get(number).filter(|md| md.interface == index).copied().ok_or(abi::ARG_INVALID)
+            }
             _ => Err(abi::ARG_INVALID),
         }
     }
@@ -744,8 +746,8 @@ impl Library {
     /// NIC knows.
     pub fn entry_number(&self, handle: Handle, matching: bool) -> Outcome<(u64, usize)> {
         match unpack(handle) {
-            Some((Kind::Entry, index, number)) if number < self.next_entry && is_matching(index) == matching => {
-                self.interface_index(pack(Kind::Interface, index, 0))?;
+            Some((HandleKind::Entry, index, number)) if number < self.next_entry && is_matching(index) == matching => {
+                self.interface_index(pack(HandleKind::Interface, index, 0))?;
                 Ok((number, index))
             }
             _ => self.ready().and(Err(abi::ARG_INVALID)),

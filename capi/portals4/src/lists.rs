@@ -8,7 +8,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use narrows_portals::{Command, EntryId, List, ReplyCode, SearchOperation};
 
 use crate::abi::{self, Handle, ListEntry, MatchListEntry, Process};
-use crate::handle::{Kind, pack};
+use crate::handle::{HandleKind, pack};
 use crate::library::{Library, Outcome, is_matching, library, table_index};
 use crate::nic::Nic;
 use crate::{call, call_blocking, read_in, write_out};
@@ -49,12 +49,12 @@ pub(crate) fn appending(
         abi::OVERFLOW_LIST => List::Overflow,
         _ => return Err(abi::ARG_INVALID),
     };
-    library.table(pack(Kind::Interface, index, 0), table)?;
+    library.table(pack(HandleKind::Interface, index, 0), table)?;
     let me = library.entry(index, entry, user_ptr as u64)?;
     library.reserve_entry(nic, index, table, list)?;
     let number = library.new_entry();
     let command = Command::MeAppend { entry: EntryId(number), pt: table_index(index, table)?, list, me };
-    Ok((command, pack(Kind::Entry, index, number)))
+    Ok((command, pack(HandleKind::Entry, index, number)))
 }
 
 fn append(
@@ -85,7 +85,7 @@ fn search(
         abi::SEARCH_DELETE => SearchOperation::Delete,
         _ => return Err(abi::ARG_INVALID),
     };
-    library.table(pack(Kind::Interface, index, 0), table)?;
+    library.table(pack(HandleKind::Interface, index, 0), table)?;
     let me = library.entry(index, entry, user_ptr as u64)?;
     nic.submit(Command::MeSearch { pt: table_index(index, table)?, operation, me });
     Ok(())

@@ -116,7 +116,7 @@ struct World {
 }
 
 /// The endpoints' way to the NIC and to the memory of this very process.
-struct Way<'a> {
+struct LoopbackTransport<'a> {
     nics: &'a mut Nics,
     world: &'a mut World,
     charged: &'a mut Charged,
@@ -124,7 +124,7 @@ struct Way<'a> {
     limits: Limits,
 }
 
-impl Library for Way<'_> {
+impl Library for LoopbackTransport<'_> {
     fn post(&mut self, _: Rail, command: Command) {
         if let Err(error) = self.nics.command(self.clock, Process(0), Rail::FIRST, command, self.world) {
             panic!("the NIC refused a command: {error}");
@@ -327,7 +327,7 @@ impl Loopback {
         let Loopback { nics, world, host, inbox, charged, clock, limits, .. } = self;
         let any = !inbox.is_empty();
         for news in inbox.drain(..) {
-            let way = Way { nics, world, charged, clock: *clock, limits: *limits };
+            let way = LoopbackTransport { nics, world, charged, clock: *clock, limits: *limits };
             host.look(way, news).expect("nobody else is there");
         }
         while let Some(notice) = self.host.next_notice() {
@@ -426,7 +426,7 @@ impl Nic for Loopback {
             overflow_blocks: limits.overflow_blocks,
             max_portals_message: limits.max_portals_message,
         };
-        let way = Way { nics, world, charged, clock: *clock, limits: *limits };
+        let way = LoopbackTransport { nics, world, charged, clock: *clock, limits: *limits };
         if let Err(error) = host.call(&config, way, eq, call, payload) {
             panic!("{call:?}: {error}");
         }

@@ -2,6 +2,7 @@
 
 use crate::processes;
 use narrows_fabric::parallel::ProcessError;
+use narrows_launch::LaunchError;
 use narrows_machine::MachineError;
 use narrows_output::{OutputError, complain, exit};
 use narrows_replay::ReplayError;
@@ -29,6 +30,12 @@ impl From<String> for Failure {
 
 impl From<MachineError> for Failure {
     fn from(error: MachineError) -> Failure {
+        Failure::from(error.to_string())
+    }
+}
+
+impl From<LaunchError> for Failure {
+    fn from(error: LaunchError) -> Failure {
         Failure::from(error.to_string())
     }
 }

@@ -5,7 +5,7 @@ use mpi::Threading;
 use mpi::environment::Universe;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, Destination, MatchedReceiveVec, Source};
-use narrows_fabric::parallel::Exchange;
+use narrows_fabric::parallel::{Exchange, ExchangeError};
 
 /// MPI, until it is dropped.
 pub struct Mpi {
@@ -75,9 +75,9 @@ impl Exchange for World {
         self.processes as u32
     }
 
-    fn exchange(&self, messages: &mut [Vec<u8>]) -> Result<(), String> {
+    fn exchange(&self, messages: &mut [Vec<u8>]) -> Result<(), ExchangeError> {
         if let Some(message) = messages.iter().find(|message| i32::try_from(message.len()).is_err()) {
-            return Err(format!("{} bytes for one process at once are too many: more processes have fewer each", message.len()));
+            return Err(ExchangeError::TooLong(message.len()));
         }
         let world = SimpleCommunicator::world();
         let others = (1..self.processes).map(|step| (self.process + step) % self.processes);

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Where the ranks of a communicator are.
-pub struct Places<'a> {
+pub struct Locality<'a> {
     /// Group of each rank.
     pub group: &'a [u32],
     /// Router of each rank, numbered over all groups.
@@ -28,7 +28,7 @@ pub struct Places<'a> {
 type Routers = BTreeMap<u32, Vec<u32>>;
 
 struct Builder<'a> {
-    places: &'a Places<'a>,
+    places: &'a Locality<'a>,
     groups: BTreeMap<u32, Routers>,
     edges: Vec<(u32, u32)>,
 }
@@ -74,7 +74,7 @@ impl Builder<'_> {
     }
 }
 
-fn builder<'a>(places: &'a Places<'a>) -> Builder<'a> {
+fn builder<'a>(places: &'a Locality<'a>) -> Builder<'a> {
     let mut groups: BTreeMap<u32, Routers> = BTreeMap::new();
     for (rank, (&group, &router)) in places.group.iter().zip(places.router).enumerate() {
         groups.entry(group).or_default().entry(router).or_default().push(rank as u32);
@@ -86,7 +86,7 @@ fn builder<'a>(places: &'a Places<'a>) -> Builder<'a> {
 ///
 /// # Panics
 /// When `root` is not among the ranks.
-pub fn glf(places: &Places<'_>, root: u32) -> Arc<CustomTree> {
+pub fn glf(places: &Locality<'_>, root: u32) -> Arc<CustomTree> {
     let mut builder = builder(places);
     let home = places.group[root as usize];
     for group in builder.other_groups(home) {
@@ -103,7 +103,7 @@ pub fn glf(places: &Places<'_>, root: u32) -> Arc<CustomTree> {
 ///
 /// # Panics
 /// When `root` is not among the ranks.
-pub fn llf(places: &Places<'_>, root: u32) -> Arc<CustomTree> {
+pub fn llf(places: &Locality<'_>, root: u32) -> Arc<CustomTree> {
     let mut builder = builder(places);
     let home = places.group[root as usize];
     builder.inside(root);

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use narrows_collectives::locality::{Places, glf, llf};
+use narrows_collectives::locality::{Locality, glf, llf};
 use narrows_collectives::proof::{self, Moved};
 use narrows_collectives::{Action, Algorithm, Children, Operation, Schedule};
 use narrows_units::Bytes;
@@ -139,7 +139,7 @@ fn gateway(from: u32, to: u32) -> (u32, u32) {
 fn topology_aware_broadcasts_reach_everybody_in_the_steps_of_their_definition() {
     // 342 nodes: p = 3, a = 6, h = 3, 19 groups.
     let (group, router) = dragonfly(3, 6, 3);
-    let places = Places { group: &group, router: &router, gateway: &gateway };
+    let places = Locality { group: &group, router: &router, gateway: &gateway };
     let ranks = group.len() as u32;
     assert_eq!(ranks, 342);
     for root in [0, 1, 17, 200, 341] {
@@ -171,7 +171,7 @@ fn topology_aware_broadcasts_reach_everybody_in_the_steps_of_their_definition() 
     // A communicator of some ranks only.
     let some: Vec<usize> = (0..342).filter(|rank| rank % 7 != 0 && rank % 5 != 0).collect();
     let (group, router): (Vec<u32>, Vec<u32>) = some.iter().map(|&rank| (group[rank], router[rank])).unzip();
-    let places = Places { group: &group, router: &router, gateway: &gateway };
+    let places = Locality { group: &group, router: &router, gateway: &gateway };
     let ranks = group.len() as u32;
     for root in [0, 5, ranks - 1] {
         prove(&schedule(Operation::Broadcast, Algorithm::Glf, ranks, root, 8).over(glf(&places, root)).unwrap());

@@ -1,6 +1,6 @@
 //! Ranks that do the same: one program text, with a function for each partner and each number in it.
 
-use crate::grid::{Grid, Place};
+use crate::grid::{Grid, GridRank};
 use crate::number::Number;
 use crate::partner::Partner;
 use crate::recording::{Item, NOBODY, Recording, Verb, Vocabulary};
@@ -179,7 +179,7 @@ impl Class {
 /// A class while its ranks are looked at.
 struct Building {
     slots: Vec<Candidate>,
-    rounds: Vec<Vec<(Place, i64)>>,
+    rounds: Vec<Vec<(GridRank, i64)>>,
 }
 
 #[derive(Clone)]
@@ -189,7 +189,7 @@ struct Candidate {
     second: Option<u32>,
     partners: Option<Vec<Partner>>,
     has_partner: bool,
-    waits: Vec<(Place, u32)>,
+    waits: Vec<(GridRank, u32)>,
     statistics: Vec<Statistic>,
 }
 
@@ -207,7 +207,7 @@ impl Building {
         Building { slots: vec![empty; shape.slots], rounds: vec![Vec::new(); shape.loops] }
     }
 
-    fn take(&mut self, recording: usize, place: &Place, items: &[Item], tokens: &[u32], walk: &Walk) {
+    fn take(&mut self, recording: usize, place: &GridRank, items: &[Item], tokens: &[u32], walk: &Walk) {
         for &(number, rounds) in &walk.rounds {
             let samples = &mut self.rounds[number];
             let value = i64::from(rounds);
@@ -246,7 +246,7 @@ impl Building {
     /// The places, the rounds of loops, and whether one of the numbers is not understood.
     fn finish(self, vocabulary: &Vocabulary) -> (Vec<Slot>, Vec<Number>, bool) {
         let mut broken = false;
-        let mut fit = |samples: &[(Place, i64)]| {
+        let mut fit = |samples: &[(GridRank, i64)]| {
             Number::fit(samples).unwrap_or_else(|| {
                 broken |= !samples.is_empty();
                 Number::constant(0)
@@ -255,12 +255,12 @@ impl Building {
         let rounds = self.rounds.iter().map(|samples| fit(samples)).collect();
         let mut slots = Vec::with_capacity(self.slots.len());
         for slot in self.slots {
-            let all: Vec<(Place, &[crate::recording::Waits])> =
+            let all: Vec<(GridRank, &[crate::recording::Waits])> =
                 slot.waits.iter().map(|(place, waits)| (*place, vocabulary.waits[*waits as usize].as_slice())).collect();
             let length = all.first().map_or(0, |(_, waits)| waits.len());
             let waits = (0..length)
                 .map(|index| {
-                    let of = |value: fn(&crate::recording::Waits) -> u32| -> Vec<(Place, i64)> {
+                    let of = |value: fn(&crate::recording::Waits) -> u32| -> Vec<(GridRank, i64)> {
                         all.iter().map(|(place, waits)| (*place, i64::from(value(&waits[index])))).collect()
                     };
                     (all[0].1[index].event, fit(&of(|waits| waits.back)), fit(&of(|waits| waits.count)))

@@ -108,9 +108,9 @@ impl Grid {
     }
 
     /// Where a rank stands.
-    pub fn place(self, rank: u32) -> Place {
+    pub fn place(self, rank: u32) -> GridRank {
         let [x, y, _] = self.sides;
-        Place { rank, at: [rank % x, rank / x % y, rank / x / y], grid: self }
+        GridRank { rank, at: [rank % x, rank / x % y, rank / x / y], grid: self }
     }
 
     /// The rank that stands there.
@@ -129,7 +129,7 @@ impl fmt::Display for Grid {
 
 /// A rank in its grid.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct GridRank {
     /// Which.
     pub rank: u32,
     /// From 0 in each direction.
@@ -153,7 +153,7 @@ impl Scheme {
         [Scheme { reach: 1, parity: false }, Scheme { reach: 1, parity: true }, Scheme { reach: 2, parity: false }];
 
     /// A number for the ranks that do the same.
-    pub fn class(self, place: &Place) -> u32 {
+    pub fn class(self, place: &GridRank) -> u32 {
         let mut class = if self.parity { place.rank % 2 } else { 0 };
         for (at, side) in place.at.into_iter().zip(place.grid.sides) {
             // A side of one rank has both ends at once.

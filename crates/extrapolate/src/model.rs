@@ -2,7 +2,7 @@
 
 use crate::class::{Class, Slot, Source, Unexplained};
 use crate::error::ExtrapolateError;
-use crate::grid::{Grid, Place, Rule, Scheme};
+use crate::grid::{Grid, GridRank, Rule, Scheme};
 use crate::number::Number;
 use crate::partner::Partner;
 use crate::program::{Extrapolated, check_meetings};
@@ -213,7 +213,7 @@ impl Explained {
         Ok(Model { grid, scheme, families, texts, acts, classes, findings })
     }
 
-    fn no_such_place(&self, place: &Place) -> ExtrapolateError {
+    fn no_such_place(&self, place: &GridRank) -> ExtrapolateError {
         let reach = self.scheme.reach;
         let part = |d: usize| {
             let (before, behind) = (place.at[d], place.grid.sides[d] - 1 - place.at[d]);
@@ -257,9 +257,9 @@ fn leave_out_both_ends(classes: &mut BTreeMap<u32, Class>, tokens: &Tokens, voca
 }
 
 /// What values of different classes have in common.
-type Key = (Kind, usize);
+type Key = (ValueKind, usize);
 /// A word with its partner, or the communicator and whether it is the root.
-type Kind = (u32, Option<Partner>, Option<Family>, bool);
+type ValueKind = (u32, Option<Partner>, Option<Family>, bool);
 /// By recording: how often, and the sums of both values.
 type Sums = Vec<(f64, [f64; 2])>;
 
@@ -284,7 +284,7 @@ fn along(partner: Option<Partner>) -> [bool; 3] {
 
 /// Each place of a class with its key.
 fn keys<'a>(class: &'a Class, tokens: &'a Tokens) -> impl Iterator<Item = (&'a Slot, Key)> {
-    let mut seen: BTreeMap<Kind, usize> = BTreeMap::new();
+    let mut seen: BTreeMap<ValueKind, usize> = BTreeMap::new();
     class.slots.iter().map(move |slot| {
         let token = tokens.all[slot.token as usize];
         let kind = (token.word, slot.partner, token.family, token.is_root);
@@ -298,7 +298,7 @@ impl Laws {
     fn of(explained: &Explained, vocabulary: &Vocabulary, growth: Option<Growth>) -> Laws {
         let grids = &explained.grids;
         let mut sums: BTreeMap<Key, Sums> = BTreeMap::new();
-        let mut of_kinds: BTreeMap<Kind, Sums> = BTreeMap::new();
+        let mut of_kinds: BTreeMap<ValueKind, Sums> = BTreeMap::new();
         let mut computing = vec![0.0; grids.len()];
         for class in explained.classes.values() {
             for (slot, key) in keys(class, &explained.tokens) {
@@ -325,8 +325,8 @@ impl Laws {
             let there = values.iter().zip(grids).filter(|((count, _), _)| *count > 0.0);
             there.map(|((count, sums), grid)| (*grid, mean(sums[which], *count))).collect()
         };
-        let of_kind = |(kind, values): (&Kind, &Sums)| (*kind, [0, 1].map(|which| Law::fit(&samples(values, which), along(kind.1))));
-        let of_kind: BTreeMap<Kind, [Law; 2]> = of_kinds.iter().map(of_kind).collect();
+        let of_kind = |(kind, values): (&ValueKind, &Sums)| (*kind, [0, 1].map(|which| Law::fit(&samples(values, which), along(kind.1))));
+        let of_kind: BTreeMap<ValueKind, [Law; 2]> = of_kinds.iter().map(of_kind).collect();
         // Sizes that are not exact follow what calls with one partner have in common, not what each has by chance.
         let of_key = |(key, values): (&Key, &Sums)| {
             let law = |which: usize| Law::exact(&samples(values, which), along(key.0.1)).unwrap_or(of_kind[&key.0][which]);

@@ -1,6 +1,6 @@
 //! Whole numbers of a program's structure (rounds of loops, operations that are waited for) as functions of a place.
 
-use crate::grid::Place;
+use crate::grid::GridRank;
 
 /// What a number may depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,7 +29,7 @@ impl Feature {
         Feature::At(2),
     ];
 
-    fn of(self, place: &Place) -> i64 {
+    fn of(self, place: &GridRank) -> i64 {
         let sides = place.grid.sides;
         i64::from(match self {
             Feature::Side(d) => sides[d],
@@ -56,13 +56,13 @@ impl Number {
     }
 
     /// At a place.
-    pub fn of(&self, place: &Place) -> i64 {
+    pub fn of(&self, place: &GridRank) -> i64 {
         self.constant + self.slope.map_or(0, |(feature, rise, run)| feature.of(place) * rise / run)
     }
 
     /// The function that has all these values, if there is one of our kind. One that three values of a feature speak
     /// for comes before one of two.
-    pub fn fit(samples: &[(Place, i64)]) -> Option<Number> {
+    pub fn fit(samples: &[(GridRank, i64)]) -> Option<Number> {
         let (first, value) = samples.first()?;
         if samples.iter().all(|(_, other)| other == value) {
             return Some(Number::constant(*value));

@@ -1,6 +1,6 @@
 //! Whom a rank talks to, as a function of its place.
 
-use crate::grid::Place;
+use crate::grid::GridRank;
 
 /// A function from a place, and the number of the round of the innermost loop, to a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,7 +65,7 @@ pub enum Growth {
 
 impl Partner {
     /// The rank; `None` if there is no such rank.
-    pub fn of(&self, place: &Place, round: u32) -> Option<u32> {
+    pub fn of(&self, place: &GridRank, round: u32) -> Option<u32> {
         let ranks = i64::from(place.grid.ranks());
         let round = i64::from(round);
         let rank = match *self {
@@ -105,7 +105,7 @@ impl Partner {
     }
 
     /// All functions that say this of the first two rounds, the likeliest first.
-    pub fn candidates(place: &Place, first: u32, second: Option<u32>) -> Vec<Partner> {
+    pub fn candidates(place: &GridRank, first: u32, second: Option<u32>) -> Vec<Partner> {
         let mut found = offsets(place, first, second);
         let (from, to) = (i64::from(place.rank), i64::from(first));
         let next = second.map(i64::from);
@@ -131,7 +131,7 @@ impl Partner {
 }
 
 /// Offsets, those without a way around an end first.
-fn offsets(place: &Place, first: u32, second: Option<u32>) -> Vec<Partner> {
+fn offsets(place: &GridRank, first: u32, second: Option<u32>) -> Vec<Partner> {
     let to = place.grid.place(first);
     // Between half of the side back and half of it forth; both where they are the same.
     let both_ways = |from: u32, to: u32, side: u32| {

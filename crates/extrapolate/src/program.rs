@@ -1,7 +1,7 @@
 //! The extrapolated program, made operation by operation: nothing of it is kept.
 
 use crate::error::ExtrapolateError;
-use crate::grid::Place;
+use crate::grid::GridRank;
 use crate::model::{Act, Model, Step};
 use crate::tokens::{self, Family};
 use narrows_trace::{Communicators, Dependency, Event, Kind, Limited, Operation, Order, Program, Totals, TraceError};
@@ -34,7 +34,7 @@ impl Extrapolated {
         Extrapolated { model, communicators, numbers, ranks }
     }
 
-    fn operation(&self, place: &Place, act: &Act, round: u32) -> Operation {
+    fn operation(&self, place: &GridRank, act: &Act, round: u32) -> Operation {
         let partner = act.partner.and_then(|partner| partner.of(place, round));
         let communicator = match act.family {
             Some(family) if family != tokens::WORLD => {
@@ -107,7 +107,7 @@ impl Program for Extrapolated {
 }
 
 /// What an operation waits for: of what the model says, that which there is, and the operation before.
-fn waits(act: &Act, place: &Place, number: u64, after: &mut Vec<Dependency>) {
+fn waits(act: &Act, place: &GridRank, number: u64, after: &mut Vec<Dependency>) {
     for (event, back, count) in &act.waits {
         let (back, count) = (back.of(place), count.of(place));
         for index in 0..count {

@@ -46,7 +46,7 @@ impl Shape {
     pub fn folded(tokens: &[u32]) -> Shape {
         let mut folder = Folder::default();
         for token in tokens {
-            let part = folder.number(Part::Token(*token));
+            let part = folder.number(Segment::Token(*token));
             folder.push(part);
         }
         let mut shape = Shape::default();
@@ -61,11 +61,11 @@ impl Shape {
         while let Some(part) = parts.get(at) {
             at += 1;
             match &folder.parts[*part] {
-                Part::Token(token) => {
+                Segment::Token(token) => {
                     self.slots += 1;
                     nodes.push(Node::Slot(self.slots - 1, *token));
                 }
-                Part::Loop(body, _) => {
+                Segment::Loop(body, _) => {
                     // (a b) (a b) a is a (b a) (b a): what is in no round stands in front, where it is the same however
                     // many rounds there are.
                     let shared = body.iter().zip(&parts[at..]).take_while(|(one, other)| one == other).count();
@@ -120,20 +120,20 @@ fn through(nodes: &[Node], tokens: &[u32], round: u32, walk: &mut Walk) -> bool 
 
 /// A part while loops are found; equal ones have one number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
+enum Segment {
     Token(u32),
     Loop(Vec<usize>, u32),
 }
 
 #[derive(Default)]
 struct Folder {
-    parts: Vec<Part>,
-    numbers: BTreeMap<Part, usize>,
+    parts: Vec<Segment>,
+    numbers: BTreeMap<Segment, usize>,
     stack: Vec<usize>,
 }
 
 impl Folder {
-    fn number(&mut self, part: Part) -> usize {
+    fn number(&mut self, part: Segment) -> usize {
         if let Some(number) = self.numbers.get(&part) {
             return *number;
         }
@@ -152,10 +152,10 @@ impl Folder {
         let end = self.stack.len();
         for length in 1..=WINDOW.min(end - 1) {
             let body = &self.stack[end - length..];
-            if let Part::Loop(of, rounds) = &self.parts[self.stack[end - length - 1]]
+            if let Segment::Loop(of, rounds) = &self.parts[self.stack[end - length - 1]]
                 && of.as_slice() == body
             {
-                let longer = Part::Loop(body.to_vec(), rounds + 1);
+                let longer = Segment::Loop(body.to_vec(), rounds + 1);
                 self.replace(length + 1, longer);
                 return true;
             }
@@ -163,7 +163,7 @@ impl Folder {
                 && self.stack[end - 1] == self.stack[end - 1 - length]
                 && self.stack[end - 2 * length..end - length] == *body
             {
-                let new = Part::Loop(body.to_vec(), 2);
+                let new = Segment::Loop(body.to_vec(), 2);
                 self.replace(2 * length, new);
                 return true;
             }
@@ -171,7 +171,7 @@ impl Folder {
         false
     }
 
-    fn replace(&mut self, length: usize, part: Part) {
+    fn replace(&mut self, length: usize, part: Segment) {
         let number = self.number(part);
         self.stack.truncate(self.stack.len() - length);
         self.stack.push(number);

@@ -1,7 +1,7 @@
 //! What the control packets of a congestion control say: they have no payload, so it stands where others have what
 //! concerns their message.
 
-use crate::port::{Kind, Label};
+use crate::port::{Label, PacketKind};
 use crate::{TransferId, packet::state::Packet};
 use narrows_units::{ByteRate, Bytes, SimTime};
 
@@ -50,7 +50,7 @@ const COUNTS: u16 = 1 << 3;
 const ODD: u16 = 1 << 4;
 const NETWORK: u32 = 8;
 
-/// The virtual network of the flow that a packet of kind [`Kind::Control`] is about.
+/// The virtual network of the flow that a packet of kind [`PacketKind::Control`] is about.
 pub fn network_of(label: &Label) -> u8 {
     (label.sequence >> NETWORK) as u8 & 15
 }
@@ -70,7 +70,7 @@ impl FlowRate {
             first: false,
             index: 0,
             written: true,
-            kind: Kind::Control,
+            kind: PacketKind::Control,
             sequence: flag(self.response, RESPONSE)
                 | flag(self.init, INIT)
                 | flag(self.fin, FIN)
@@ -81,7 +81,7 @@ impl FlowRate {
         }
     }
 
-    /// What a packet of kind [`Kind::Control`] says.
+    /// What a packet of kind [`PacketKind::Control`] says.
     pub fn of(label: &Label) -> FlowRate {
         let flag = |bit: u16| label.sequence & bit != 0;
         FlowRate {
@@ -125,13 +125,13 @@ impl Notification {
             first: false,
             index: 0,
             written: true,
-            kind: Kind::Control,
+            kind: PacketKind::Control,
             sequence: u16::from(self.virtual_network) << NETWORK,
             marked: false,
         }
     }
 
-    /// What a packet of kind [`Kind::Control`] says.
+    /// What a packet of kind [`PacketKind::Control`] says.
     pub fn of(label: &Label) -> Notification {
         Notification { virtual_network: network_of(label) }
     }
@@ -168,11 +168,11 @@ mod tests {
             explicit_by: 77,
         };
         let mut sent = Packet::new(&packet.label(1, 2, 15, Bytes(32)));
-        assert_eq!(sent.kind(), Kind::Control);
+        assert_eq!(sent.kind(), PacketKind::Control);
         assert_eq!(FlowRate::of(&sent.label()), packet);
         FlowRate::lower(&mut sent, ByteRate(99), 5);
         assert_eq!(FlowRate::of(&sent.label()), FlowRate { explicit: ByteRate(99), explicit_by: 5, ..packet });
         sent.corrupt();
-        assert_eq!(sent.kind(), Kind::Corrupt);
+        assert_eq!(sent.kind(), PacketKind::Corrupt);
     }
 }

@@ -43,7 +43,7 @@ const ROUNDS: u32 = 8;
 const NEVER: u64 = u64::MAX;
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct ResourceUse {
     resource: u32,
     /// Where the flow stands in the list of the resource.
     position: u32,
@@ -76,7 +76,7 @@ struct Flow {
     /// Rate before that solve.
     before: u64,
     frozen: bool,
-    path: Vec<Place>,
+    path: Vec<ResourceUse>,
     /// Of a multicast: the transfers of all targets, and [`Flow::fill`] of each.
     copies: Vec<(u32, u64)>,
 }
@@ -226,7 +226,7 @@ impl FlowNetwork {
         let hosts = topology.hosts();
         flow.path.clear();
         flow.copies.clear();
-        let mut pass = |resource: u32| flow.path.push(Place { resource, position: 0 });
+        let mut pass = |resource: u32| flow.path.push(ResourceUse { resource, position: 0 });
         if transfer.source_dma && self.pcie_limits {
             pass(transfer.source);
         }
@@ -264,7 +264,7 @@ impl FlowNetwork {
         let flow = &mut flows[slot as usize];
         let hosts = topology.hosts();
         flow.path.clear();
-        let mut pass = |resource: u32| flow.path.push(Place { resource, position: 0 });
+        let mut pass = |resource: u32| flow.path.push(ResourceUse { resource, position: 0 });
         if source_dma && *pcie_limits {
             pass(source);
         }
@@ -418,7 +418,7 @@ impl FlowNetwork {
         let first_link = 2 * self.topology.hosts();
         for index in 0..self.flows[slot as usize].path.len() {
             let flow = &self.flows[slot as usize];
-            let Place { resource, position } = flow.path[index];
+            let ResourceUse { resource, position } = flow.path[index];
             let weight = Self::weight(resource, first_link, flow);
             let rate = flow.rate;
             let state = &mut self.resources[resource as usize];

@@ -181,7 +181,7 @@ pub struct Label {
     /// Its payload goes over the target's PCIe.
     pub written: bool,
     /// What kind of packet.
-    pub kind: Kind,
+    pub kind: PacketKind,
     /// Its number in its flow; of an acknowledgement, that of the packet that is expected next.
     pub sequence: u16,
     /// A switch has marked it ([`crate::Ecn`]); of no use in a packet that is sent.
@@ -191,7 +191,7 @@ pub struct Label {
 /// The kinds of packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub enum Kind {
+pub enum PacketKind {
     /// Of a message.
     Data = 0,
     /// Of a message that switches copy.
@@ -202,7 +202,7 @@ pub enum Kind {
     Corrupt = 4,
     /// Of the congestion control: see [`crate::control`]. In a packet, an acknowledgement that is
     /// [`Label::written`]: of the number only the lowest three bits are kept.
-    Control = 8 + Kind::Acknowledgement as u8,
+    Control = 8 + PacketKind::Acknowledgement as u8,
 }
 
 /// An event of a port's own.

@@ -123,14 +123,13 @@ impl Foreign {
     ///
     /// # Errors
     /// They were not built, or lie where qemu's options cannot say.
-    pub fn libraries(&self, ours: &Path, names: &[&str]) -> Result<PathBuf, String> {
+    pub fn libraries(&self, ours: &Path, names: &[&str]) -> Result<PathBuf, LaunchError> {
         let folder = ours.join(self.processor.architecture);
         if !names.iter().all(|name| folder.join(name).exists()) {
-            let (name, names) = (self.processor.name, names.join(", "));
-            return Err(format!("the libraries {names} for {name} are not in {}: run `make foreign`", folder.display()));
+            return Err(LaunchError::ForeignLibraries { names: names.join(", "), processor: self.processor.name, folder });
         }
         match folder.to_string_lossy().contains(',') {
-            true => Err(format!("{}: qemu takes no comma in a path that is preloaded; move the libraries", folder.display())),
+            true => Err(LaunchError::Comma(folder)),
             false => Ok(folder),
         }
     }
@@ -165,17 +164,17 @@ mod tests {
     fn libraries_that_are_not_there_are_named() {
         let folder = tempfile::tempdir().unwrap();
         let foreign = Foreign { processor: &PROCESSORS[1], qemu: "q".into(), sysroot: "/".into() };
-        let error = foreign.libraries(folder.path(), &["libx.so"]).unwrap_err();
+        let error = foreign.libraries(folder.path(), &["libx.so"]).unwrap_err().to_string();
         assert!(
             error.starts_with("the libraries libx.so for ARM64 are not in ") && error.ends_with("/aarch64: run `make foreign`"),
             "{error}"
         );
         fs::create_dir(folder.path().join("aarch64")).unwrap();
         fs::write(folder.path().join("aarch64/libx.so"), "").unwrap();
-        assert_eq!(foreign.libraries(folder.path(), &["libx.so"]), Ok(folder.path().join("aarch64")));
+        assert_eq!(foreign.libraries(folder.path(), &["libx.so"]).unwrap(), folder.path().join("aarch64"));
         let comma = folder.path().join("a,b/aarch64");
         fs::create_dir_all(&comma).unwrap();
         fs::write(comma.join("libx.so"), "").unwrap();
-        assert!(foreign.libraries(comma.parent().unwrap(), &["libx.so"]).unwrap_err().contains("no comma"));
+        assert!(foreign.libraries(comma.parent().unwrap(), &["libx.so"]).unwrap_err().to_string().contains("no comma"));
     }
 }

@@ -260,6 +260,60 @@ pub enum LaunchError {
         /// Its version.
         version: String,
     },
+    /// The host allows too few open files.
+    #[error(
+        "{ranks} ranks and their launcher take {files} open files, and the limit is {limit}: raise it (ulimit -n {files}), or use fewer ranks"
+    )]
+    OpenFiles {
+        /// Ranks of the run.
+        ranks: u32,
+        /// Open files that they take.
+        files: u64,
+        /// What the host allows.
+        limit: u64,
+    },
+    /// The folder of temporary files cannot be used.
+    #[error("temporary files go to {} ($TMPDIR): {error}", folder.display())]
+    Temporary {
+        /// The folder.
+        folder: PathBuf,
+        /// The reason.
+        error: std::io::Error,
+    },
+    /// It has no room.
+    #[error("temporary files go to {} ($TMPDIR), where {left} are left; a launcher takes at least {least}", folder.display())]
+    TemporaryRoom {
+        /// The folder.
+        folder: PathBuf,
+        /// Room that is left.
+        left: String,
+        /// Room that it takes.
+        least: String,
+    },
+    /// The program's own folder is not known.
+    #[error("the program's own folder is unknown: {0}")]
+    OwnFolder(std::io::Error),
+    /// The libraries that enter the ranks were not built.
+    #[error("the libraries {names} are not in {}: run `make build`", folder.display())]
+    Libraries {
+        /// Their names.
+        names: String,
+        /// Where they should be.
+        folder: PathBuf,
+    },
+    /// Nor those for programs of another processor.
+    #[error("the libraries {names} for {processor} are not in {}: run `make foreign`", folder.display())]
+    ForeignLibraries {
+        /// Their names.
+        names: String,
+        /// The processor.
+        processor: &'static str,
+        /// Where they should be.
+        folder: PathBuf,
+    },
+    /// Their path has a comma.
+    #[error("{}: qemu takes no comma in a path that is preloaded; move the libraries", .0.display())]
+    Comma(PathBuf),
     /// A file cannot be read, a process cannot be started.
     #[error("{path}: {error}")]
     Io {

@@ -1,6 +1,8 @@
 //! What the host may lack for so many processes: open files, room for temporary files. Each is told in a line that
 //! names it.
 
+use crate::LaunchError;
+
 fn limit(of: libc::__rlimit_resource_t) -> libc::rlimit {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: room for the answer; a question that is not understood leaves "no limit".
@@ -20,16 +22,13 @@ pub const FILES_OF_A_RANK: u64 = 2;
 ///
 /// # Errors
 /// What is missing, in a line.
-pub fn check_files(ranks: u32, of_a_rank: u64) -> Result<(), String> {
+pub fn check_files(ranks: u32, of_a_rank: u64) -> Result<(), LaunchError> {
     // Measured with Open MPI 4.1: 44 for 4 ranks, 110 for 16 are enough, 36 and 80 are not.
     let files = 40 + of_a_rank * u64::from(ranks);
     let mut now = limit(libc::RLIMIT_NOFILE);
     if now.rlim_cur < files {
         if now.rlim_max < files {
-            return Err(format!(
-                "{ranks} ranks and their launcher take {files} open files, and the limit is {}: raise it (ulimit -n {files}), or use fewer ranks",
-                now.rlim_max
-            ));
+            return Err(LaunchError::OpenFiles { ranks, files, limit: now.rlim_max });
         }
         now.rlim_cur = files;
         // SAFETY: a limit within the one that the host sets.
@@ -42,16 +41,14 @@ pub fn check_files(ranks: u32, of_a_rank: u64) -> Result<(), String> {
 ///
 /// # Errors
 /// What is missing, in a line.
-pub fn check_temporary() -> Result<(), String> {
+pub fn check_temporary() -> Result<(), LaunchError> {
     let folder = std::env::temp_dir();
     match free(&folder) {
-        Err(error) => Err(format!("temporary files go to {} ($TMPDIR): {error}", folder.display())),
-        Ok(bytes) if bytes < TEMPORARY_LEAST => Err(format!(
-            "temporary files go to {} ($TMPDIR), where {} are left; a launcher takes at least {}",
-            folder.display(),
-            narrows_units::show::size(bytes),
-            narrows_units::show::size(TEMPORARY_LEAST)
-        )),
+        Err(error) => Err(LaunchError::Temporary { folder, error }),
+        Ok(bytes) if bytes < TEMPORARY_LEAST => {
+            let [left, least] = [bytes, TEMPORARY_LEAST].map(narrows_units::show::size);
+            Err(LaunchError::TemporaryRoom { folder, left, least })
+        }
         Ok(_) => Ok(()),
     }
 }

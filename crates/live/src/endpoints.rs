@@ -441,7 +441,7 @@ mod tests {
     use super::*;
     use narrows_message::{Completes, Completion, CompletionKind, Protocol, Queue, Rails, Receive, Rendezvous, Send};
     use narrows_portals::{Event, EventKind, LocalBuffer, MatchEntry, NodeId, RemoteTarget};
-    use narrows_sim::Way as Tree;
+    use narrows_sim::MulticastTree as Tree;
 
     const EQ: EqId = EqId(3);
     const POST: SimTime = SimTime(100);

@@ -2,6 +2,7 @@
 
 use crate::fault::{FaultError, FaultText};
 use crate::model::{self, Link, Links, Machine, MessageProtocol, NetworkKind, NicKind, Pscom, Reliability, Rendezvous};
+use crate::placement::PlacementError;
 use narrows_fabric::{Arbitration, Derived, Fault, FlowControl, IntraNodeConfig, LinkConfig, NetworkConfig, Probability, Turns};
 use narrows_message::{Distribution, MessageConfig, MpcConfig, Protocol, PscomConfig, RailConfig, Rails, Registration};
 use narrows_nic::{AnyConfig, ApenetxCard, ExanetConfig, MailboxConfig, TcpConfig, Transmit};
@@ -258,12 +259,12 @@ impl Machine {
     ///
     /// # Errors
     /// Which one has none.
-    pub fn check_domains(&self, ranks: usize) -> Result<(), String> {
+    pub fn check_domains(&self, ranks: usize) -> Result<(), PlacementError> {
         let domains = self.nic.exanet.domains.len();
         if domains == 0 || domains >= ranks {
             return Ok(());
         }
-        Err(format!("rank {domains} has no protection domain: nic.exanet.domains has {domains}, for {ranks} ranks; expected one for each"))
+        Err(PlacementError::Domains { domains, ranks })
     }
 
     /// Nodes of a board, if their NICs have ExaNeSt's allreduce accelerator: each first one has the server.
@@ -301,7 +302,7 @@ impl Machine {
     ///
     /// # Errors
     /// See [`Machine::common_rails`]; or two of them do not reach each other.
-    pub fn rails_between(&self, nodes: &[NodeId]) -> Result<Rails, String> {
+    pub fn rails_between(&self, nodes: &[NodeId]) -> Result<Rails, PlacementError> {
         match self.common_rails(nodes) {
             Err(_) if self.gateways().next().is_some() => Ok(Rails::bridged(self.bridging(nodes)?)),
             rails => Ok(Rails::of(rails?.into_iter().map(|rail| self.rail_config(rail)))),

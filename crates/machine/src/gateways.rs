@@ -3,6 +3,7 @@
 use crate::fault::FaultText;
 use crate::model::{Gateways, Machine, MessageProtocol};
 use crate::node::Node;
+use crate::placement::PlacementError;
 use crate::{FaultError, NodeId};
 use narrows_message::{Bridging, GatewayPlace, Module};
 use narrows_portals::ProcessId;
@@ -32,7 +33,7 @@ impl Machine {
     ///
     /// # Errors
     /// There is no gateway, or no protocol, between two of them.
-    pub(crate) fn bridging(&self, nodes: &[NodeId]) -> Result<Bridging, String> {
+    pub(crate) fn bridging(&self, nodes: &[NodeId]) -> Result<Bridging, PlacementError> {
         let planes = self.planes();
         let home =
             |node: NodeId| planes.iter().find(|plane| plane.nodes.binary_search(&node).is_ok()).map_or(Rail::FIRST, |plane| plane.rail);
@@ -44,7 +45,7 @@ impl Machine {
         };
         let Gateways { fragment, buffers, choice, cost, per_kib, detection } = self.message.gateway;
         let gateways: Vec<GatewayPlace> = self.gateways().map(place).collect();
-        let deaths = self.gateway_deaths().map_err(|error| error.to_string())?;
+        let deaths = self.gateway_deaths()?;
         let number = |node: NodeId| gateways.iter().position(|gateway| gateway.process.node() == Some(node));
         let deaths = deaths.into_iter().filter_map(|(node, at)| Some((number(node)?, at))).collect();
         let modules: BTreeSet<Rail> = nodes.iter().map(|node| homes[node.index()]).collect();
@@ -53,25 +54,17 @@ impl Machine {
             let rails = self.common_rails(&of)?.into_iter().map(|rail| self.rail_config(rail)).collect();
             Ok(Module { name: self.fabric_of(home), rails })
         };
-        let modules = modules.into_iter().map(module).collect::<Result<_, String>>()?;
+        let modules = modules.into_iter().map(module).collect::<Result<_, PlacementError>>()?;
         let bridging = Bridging { modules, homes, gateways, fragment: fragment.get(), buffers, choice, cost, per_kib, deaths, detection };
         if let Some((one, other)) = bridging.cut(|_| true) {
             let of = |rail: Rail| {
                 nodes.iter().find(|node| bridging.homes[node.index()] == rail).map_or_else(String::new, |&node| self.host_name(node))
             };
-            let (name, other_name) = (self.fabric_of(one), self.fabric_of(other));
-            return Err(format!(
-                "no network has all nodes with ranks, and no gateway joins {name} and {other_name}: {} is on {name}, {} on {other_name}; \
-                 give a group of nodes on both gateway = [\"{name}\", \"{other_name}\"], or ranks other nodes (--placement, --ppn)",
-                of(one),
-                of(other)
-            ));
+            let on = |rail: Rail| (of(rail), self.fabric_of(rail));
+            return Err(PlacementError::NoGateway { one: on(one), other: on(other) });
         }
         if self.message.protocol == MessageProtocol::Exanet {
-            return Err(String::from(
-                "message.protocol = \"exanet\" is answered by the firmware of the sender's NIC, which a gateway does not reach: \
-                 set \"openmpi\", \"mpc\" or \"pscom\", or keep ranks on one network",
-            ));
+            return Err(PlacementError::Firmware);
         }
         Ok(bridging)
     }

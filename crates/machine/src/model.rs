@@ -4,6 +4,7 @@ use crate::addresses::Addresses;
 use crate::assemble::VIRTUAL_NETWORKS;
 use crate::ip::Ip;
 use crate::node::{Auxiliary, Bus, Group, HOST, Mode, Node, Processor};
+use crate::placement::PlacementError;
 use crate::spin::Spin;
 use crate::wiring::Topology;
 use narrows_fabric::{Control, Controls, FlowConfig, Fraction, LogGpConfig, PauseConfig};
@@ -163,7 +164,7 @@ impl Machine {
     ///
     /// # Errors
     /// There is none; the text says of two of them on which networks they are.
-    pub fn common_rails(&self, nodes: &[NodeId]) -> Result<Vec<Rail>, String> {
+    pub fn common_rails(&self, nodes: &[NodeId]) -> Result<Vec<Rail>, PlacementError> {
         let planes = self.planes();
         let on = |plane: &&Plane<'_>| nodes.iter().all(|node| plane.nodes.binary_search(node).is_ok());
         let rails: Vec<Rail> = planes.iter().filter(on).map(|plane| plane.rail).collect();
@@ -181,14 +182,8 @@ impl Machine {
         };
         let first = nodes[0];
         let other = nodes.iter().find(|&&node| networks(node) != networks(first)).copied().unwrap_or(first);
-        Err(format!(
-            "no network has all nodes with ranks: {} is on {}, {} on {}; ranks go where --placement or --ppn says, and \
-             node.fabrics or group.NAME.fabrics say which networks a node joins; group.NAME.gateway makes nodes pass messages on",
-            self.host_name(first),
-            networks(first),
-            self.host_name(other),
-            networks(other)
-        ))
+        let of = |node: NodeId| (self.host_name(node), networks(node));
+        Err(PlacementError::NoNetwork { one: of(first), other: of(other) })
     }
 
     /// The host name of a node.

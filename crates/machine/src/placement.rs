@@ -1,5 +1,6 @@
 //! Which rank runs on which processor of which node.
 
+use crate::fault::FaultError;
 use crate::model::Machine;
 use crate::node::{HOST, Mode, Node, Processor};
 use narrows_engine::random;
@@ -85,6 +86,47 @@ pub enum PlacementError {
     /// Programs that would take each other's cores.
     #[error("programs on {0} and on {1}: they share processors, so give both the same --on, or processors of their own")]
     Shared(String, String),
+    /// A protection domain for each rank, and too few of them.
+    #[error("rank {domains} has no protection domain: nic.exanet.domains has {domains}, for {ranks} ranks; expected one for each")]
+    Domains {
+        /// Domains of the machine.
+        domains: usize,
+        /// Ranks of the run.
+        ranks: usize,
+    },
+    /// Ranks on nodes that have no network in common.
+    #[error(
+        "no network has all nodes with ranks: {} is on {}, {} on {}; ranks go where --placement or --ppn says, and node.fabrics or \
+         group.NAME.fabrics say which networks a node joins; group.NAME.gateway makes nodes pass messages on",
+        .one.0, .one.1, .other.0, .other.1
+    )]
+    NoNetwork {
+        /// A host, and the names of its networks.
+        one: (String, String),
+        /// Another one.
+        other: (String, String),
+    },
+    /// Ranks on two networks that no gateway joins.
+    #[error(
+        "no network has all nodes with ranks, and no gateway joins {1} and {3}: {0} is on {1}, {2} on {3}; \
+         give a group of nodes on both gateway = [\"{1}\", \"{3}\"], or ranks other nodes (--placement, --ppn)",
+        .one.0, .one.1, .other.0, .other.1
+    )]
+    NoGateway {
+        /// A host, and its network.
+        one: (String, String),
+        /// Another one.
+        other: (String, String),
+    },
+    /// A protocol of firmware, and ranks behind a gateway.
+    #[error(
+        "message.protocol = \"exanet\" is answered by the firmware of the sender's NIC, which a gateway does not reach: \
+         set \"openmpi\", \"mpc\" or \"pscom\", or keep ranks on one network"
+    )]
+    Firmware,
+    /// A gateway that is to die, and is none.
+    #[error(transparent)]
+    Fault(#[from] FaultError),
     /// A processor that is not used.
     #[error("no rank may be on \"{0}\": processor.{0}.mode is \"host\"; another mode uses it")]
     Unused(String),

@@ -37,7 +37,7 @@ pub trait Sink {
 
 /// What arrives at a portal table entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Kind {
+pub enum RequestKind {
     /// Brings data.
     Put,
     /// Fetches data.
@@ -48,27 +48,27 @@ pub enum Kind {
     FetchAtomic,
 }
 
-impl Kind {
+impl RequestKind {
     /// What an entry must allow.
     fn needs(self) -> u32 {
         match self {
-            Kind::Put | Kind::Atomic => me::OP_PUT,
-            Kind::Get => me::OP_GET,
-            Kind::FetchAtomic => me::OP_PUT | me::OP_GET,
+            RequestKind::Put | RequestKind::Atomic => me::OP_PUT,
+            RequestKind::Get => me::OP_GET,
+            RequestKind::FetchAtomic => me::OP_PUT | me::OP_GET,
         }
     }
 
     /// The target's event; from the overflow list, when an entry takes the header.
     fn event(self, overflow: bool) -> EventKind {
         match (self, overflow) {
-            (Kind::Put, false) => EventKind::Put,
-            (Kind::Put, true) => EventKind::PutOverflow,
-            (Kind::Get, false) => EventKind::Get,
-            (Kind::Get, true) => EventKind::GetOverflow,
-            (Kind::Atomic, false) => EventKind::Atomic,
-            (Kind::Atomic, true) => EventKind::AtomicOverflow,
-            (Kind::FetchAtomic, false) => EventKind::FetchAtomic,
-            (Kind::FetchAtomic, true) => EventKind::FetchAtomicOverflow,
+            (RequestKind::Put, false) => EventKind::Put,
+            (RequestKind::Put, true) => EventKind::PutOverflow,
+            (RequestKind::Get, false) => EventKind::Get,
+            (RequestKind::Get, true) => EventKind::GetOverflow,
+            (RequestKind::Atomic, false) => EventKind::Atomic,
+            (RequestKind::Atomic, true) => EventKind::AtomicOverflow,
+            (RequestKind::FetchAtomic, false) => EventKind::FetchAtomic,
+            (RequestKind::FetchAtomic, true) => EventKind::FetchAtomicOverflow,
         }
     }
 }
@@ -77,7 +77,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Operation {
     /// What it does.
-    pub kind: Kind,
+    pub kind: RequestKind,
     /// Who asks for it.
     pub initiator: ProcessId,
     /// The initiator's user.

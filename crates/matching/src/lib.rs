@@ -21,7 +21,7 @@ mod list;
 pub use counters::{By, Counters};
 pub use declared::Declared;
 pub use error::CommandError;
-pub use interface::{Arrival, Interface, Kind, Landing, MAX_PT_INDEX, Operation, Sink, Status, reply};
+pub use interface::{Arrival, Interface, Landing, MAX_PT_INDEX, Operation, RequestKind, Sink, Status, reply};
 pub use list::{MatchList, Ordered};
 
 /// Longest put or get (`PTL_SIZE_MAX`, portals4.md section 1: 2^48 - 1).

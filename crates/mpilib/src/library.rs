@@ -80,7 +80,7 @@ impl Eq for Library {}
 impl Library {
     /// The library of these that a file is of.
     pub fn of_file(libraries: &[&'static Library], bytes: &[u8]) -> Option<&'static Library> {
-        let has = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+        let has = |text: &str| memchr::memmem::find(bytes, text.as_bytes()).is_some();
         libraries.iter().copied().find(|library| (library.recognised)(&has))
     }
 

@@ -177,7 +177,7 @@ fn has_component(folder: &Path, component: &str) -> Option<bool> {
             || files
                 .iter()
                 .filter(|path| starts(path, "libmpi.so") || starts(path, "libopen-pal.so"))
-                .any(|path| fs::read(path).is_ok_and(|bytes| bytes.windows(symbol.len()).any(|window| window == symbol.as_bytes())))
+                .any(|path| fs::read(path).is_ok_and(|bytes| memchr::memmem::find(&bytes, symbol.as_bytes()).is_some()))
     };
     // Every Open MPI has the second one.
     if has(component) { Some(true) } else { has("pml_ob1").then_some(false) }

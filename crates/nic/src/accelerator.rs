@@ -33,7 +33,7 @@ type Key = (u64, u64);
 
 /// Where a vector goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) enum Way {
+pub(crate) enum Direction {
     /// From a client to its server.
     Up,
     /// From server to server.
@@ -47,7 +47,7 @@ pub(crate) enum Way {
 pub struct Vector {
     from: PortId,
     key: Key,
-    way: Way,
+    way: Direction,
     value: Value,
 }
 
@@ -91,12 +91,12 @@ impl Vector {
 
     /// It is read from the memory of a process.
     pub(crate) fn is_read(&self) -> bool {
-        self.way == Way::Up
+        self.way == Direction::Up
     }
 
     /// It is written to the memory of a process.
     pub(crate) fn is_written(&self) -> bool {
-        self.way == Way::Down
+        self.way == Direction::Down
     }
 }
 
@@ -178,13 +178,13 @@ impl Accelerator {
         let payload = memory.reserve();
         // What cannot be read stays without bytes, and is not written.
         let _ = memory.capture(payload, process, source, u64::from(length));
-        effects.push(Effect::Send { to, vector: Vector { from: self.port, key, way: Way::Up, value: Value { payload, length } } });
+        effects.push(Effect::Send { to, vector: Vector { from: self.port, key, way: Direction::Up, value: Value { payload, length } } });
         self.advance(key, memory, effects);
     }
 
     /// A vector is here. When the engine has taken it ([`Self::take`]); nothing if it is for the client.
     pub fn arrive(&mut self, now: SimTime, vector: Vector, memory: &mut impl Memory, effects: &mut Vec<Effect>) -> Option<SimTime> {
-        if vector.way != Way::Down {
+        if vector.way != Direction::Down {
             self.coming.push_back(vector);
             return Some(self.engine.end(now, self.rate.time_for(vector.length())));
         }
@@ -201,7 +201,7 @@ impl Accelerator {
     pub fn take(&mut self, memory: &mut impl Memory, effects: &mut Vec<Effect>) {
         let Some(Vector { from, key, way, value }) = self.coming.pop_front() else { return };
         let round = self.rounds.entry(key).or_default();
-        let place = if way == Way::Up { &mut round.up } else { &mut round.across };
+        let place = if way == Direction::Up { &mut round.up } else { &mut round.across };
         // One that gives a block twice is not listened to.
         if let Some(before) = place.insert(from, value) {
             memory.release(before.payload);
@@ -242,7 +242,7 @@ impl Accelerator {
         while let Some(&(peer, step)) = plan.steps.get(round.step) {
             if step.sends && !round.sent {
                 round.sent = true;
-                effects.push(Effect::Send { to: peer, vector: vector(Way::Across, value.copy(memory)) });
+                effects.push(Effect::Send { to: peer, vector: vector(Direction::Across, value.copy(memory)) });
             }
             if step.takes != Takes::Nothing {
                 let Some(come) = round.across.remove(&peer) else {
@@ -259,7 +259,7 @@ impl Accelerator {
             (round.step, round.sent) = (round.step + 1, false);
         }
         for &client in &plan.clients {
-            effects.push(Effect::Send { to: client, vector: vector(Way::Down, value.copy(memory)) });
+            effects.push(Effect::Send { to: client, vector: vector(Direction::Down, value.copy(memory)) });
         }
         memory.release(value.payload);
         for left in std::mem::take(&mut round.across).into_values() {

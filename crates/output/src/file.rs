@@ -59,11 +59,11 @@ impl fmt::Display for OutputError {
 pub struct OutputFile {
     path: PathBuf,
     file: File,
-    way: Way,
+    way: WriteMethod,
 }
 
 #[derive(Debug)]
-enum Way {
+enum WriteMethod {
     /// Written where it is.
     Direct,
     /// Without a name until it is complete.
@@ -83,7 +83,7 @@ impl OutputFile {
         let fail = OutputError::of(path);
         if is_standard(path) {
             let file = io::stdout().as_fd().try_clone_to_owned().map_err(&fail)?;
-            return Ok(OutputFile { path: path.to_owned(), file: File::from(file), way: Way::Direct });
+            return Ok(OutputFile { path: path.to_owned(), file: File::from(file), way: WriteMethod::Direct });
         }
         open(path, true).map(|(file, way)| OutputFile { path: path.to_owned(), file, way }).map_err(fail)
     }
@@ -96,9 +96,9 @@ impl OutputFile {
     pub fn create_seekable(path: &Path) -> Result<OutputFile, OutputError> {
         let OutputFile { path, file, way } = OutputFile::create(path)?;
         match way {
-            Way::Direct => {
+            WriteMethod::Direct => {
                 let kept = tempfile::tempfile().map_err(OutputError::of(&std::env::temp_dir()))?;
-                Ok(OutputFile { path, file: kept, way: Way::Kept { target: file } })
+                Ok(OutputFile { path, file: kept, way: WriteMethod::Kept { target: file } })
             }
             way => Ok(OutputFile { path, file, way }),
         }
@@ -116,10 +116,10 @@ impl OutputFile {
     pub fn commit(self) -> Result<(), OutputError> {
         let OutputFile { path, mut file, way } = self;
         let result = match way {
-            Way::Direct => Ok(()),
-            Way::Unnamed { place } => name(&file, &place),
-            Way::Named { place, name } => name.rename(&place),
-            Way::Kept { mut target } => file.rewind().and_then(|()| io::copy(&mut file, &mut target)).map(|_| ()),
+            WriteMethod::Direct => Ok(()),
+            WriteMethod::Unnamed { place } => name(&file, &place),
+            WriteMethod::Named { place, name } => name.rename(&place),
+            WriteMethod::Kept { mut target } => file.rewind().and_then(|()| io::copy(&mut file, &mut target)).map(|_| ()),
         };
         result.map_err(OutputError::of(&path))
     }
@@ -189,20 +189,20 @@ fn folder_of(path: &Path) -> &Path {
 }
 
 /// Opens the file that will become `path`; `unnamed`: without a name if possible.
-fn open(path: &Path, unnamed: bool) -> io::Result<(File, Way)> {
+fn open(path: &Path, unnamed: bool) -> io::Result<(File, WriteMethod)> {
     let here = fs::metadata(path).ok();
     if let Some(here) = &here
         && !here.is_file()
     {
         return match here.is_dir() {
             true => Err(io::ErrorKind::IsADirectory.into()),
-            false => OpenOptions::new().write(true).open(path).map(|file| (file, Way::Direct)),
+            false => OpenOptions::new().write(true).open(path).map(|file| (file, WriteMethod::Direct)),
         };
     }
     let place = resolve(path)?;
     if place.starts_with("/proc") || place.starts_with("/dev/fd") {
         // An open file (/dev/stdout): others go on writing behind us.
-        return OpenOptions::new().append(true).open(path).map(|file| (file, Way::Direct));
+        return OpenOptions::new().append(true).open(path).map(|file| (file, WriteMethod::Direct));
     }
     if here.is_some() {
         // What may not be written is not replaced either.
@@ -212,7 +212,7 @@ fn open(path: &Path, unnamed: bool) -> io::Result<(File, Way)> {
     let (file, way) = match opened {
         // A file may be written although its folder may not.
         Err(error) if here.is_some() && matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem) => {
-            return OpenOptions::new().write(true).truncate(true).open(&place).map(|file| (file, Way::Direct));
+            return OpenOptions::new().write(true).truncate(true).open(&place).map(|file| (file, WriteMethod::Direct));
         }
         opened => opened?,
     };
@@ -224,14 +224,14 @@ fn open(path: &Path, unnamed: bool) -> io::Result<(File, Way)> {
 }
 
 /// A new file in the folder of `place`.
-fn beside(place: &Path, unnamed: bool) -> io::Result<(File, Way)> {
+fn beside(place: &Path, unnamed: bool) -> io::Result<(File, WriteMethod)> {
     let folder = folder_of(place);
     // 0o666 less the user's mask, as for every new file.
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(0o666);
     if unnamed {
         match options.clone().custom_flags(libc::O_TMPFILE).open(folder) {
-            Ok(file) => return Ok((file, Way::Unnamed { place: place.to_owned() })),
+            Ok(file) => return Ok((file, WriteMethod::Unnamed { place: place.to_owned() })),
             // NFS and others do not know it; kernels that do not know the flag see a folder.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL)) => {}
             Err(error) => return Err(error),
@@ -239,7 +239,7 @@ fn beside(place: &Path, unnamed: bool) -> io::Result<(File, Way)> {
     }
     let name = Pending::beside(place)?;
     let file = options.create_new(true).open(name.path())?;
-    Ok((file, Way::Named { place: place.to_owned(), name }))
+    Ok((file, WriteMethod::Named { place: place.to_owned(), name }))
 }
 
 /// Where symbolic links lead, also to what is not there yet; as far as links of open files in /proc.

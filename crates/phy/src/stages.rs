@@ -30,7 +30,7 @@ const ENCODING_CLOCKS: usize = 3;
 
 /// A part of a stage's latency.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Part {
+pub struct LatencyShare {
     /// What takes the time.
     pub what: &'static str,
     /// How long.
@@ -45,7 +45,7 @@ pub struct Stage {
     /// On the sender's side.
     pub sends: bool,
     /// What its latency is made of.
-    pub parts: Vec<Part>,
+    pub parts: Vec<LatencyShare>,
     /// Bits behind it for each bit in front of it; 1 on the receiver's side.
     pub expansion: f64,
     /// Where that stands.
@@ -64,7 +64,7 @@ impl Stage {
 /// at the line rate.
 pub fn stages(frame_bytes: usize) -> Vec<Stage> {
     let at = |bits: f64, rate: f64| bits / rate * 1e9;
-    let part = |what, ns| Part { what, ns };
+    let part = |what, ns| LatencyShare { what, ns };
     let clock = at(CIRCUIT_BITS as f64, LINE_RATE);
     let block = at(64.0, MAC_RATE);
     let frame = frame_bytes.max(FRAME_MIN) as f64;

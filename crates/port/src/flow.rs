@@ -19,7 +19,7 @@
 use crate::NONE;
 use crate::congestion::{Acknowledged, Common, Control, ControlPackets, Port, PortControls};
 use narrows_engine::{Arena, WordMap};
-use narrows_fabric::port::{Kind, Label, Landing, PortEffects, PortEvent};
+use narrows_fabric::port::{Label, Landing, PacketKind, PortEffects, PortEvent};
 use narrows_fabric::{Carried, Delivery, NetworkConfig, Reliability, Statistics, Transfer, TransferId, Undelivered};
 use narrows_units::{Bytes, SimTime};
 use std::collections::VecDeque;
@@ -349,7 +349,7 @@ impl Flows {
                 first: marked,
                 index: 0,
                 written: false,
-                kind: Kind::Acknowledgement,
+                kind: PacketKind::Acknowledgement,
                 sequence: match self.config.delivery_in(receiver.virtual_network) {
                     Delivery::Ordered => receiver.acknowledged,
                     Delivery::Unordered => sequence,
@@ -426,15 +426,15 @@ impl Flows {
         effects: &mut impl PortEffects,
     ) -> Option<Flow> {
         let flows = &mut self.ports[port as usize];
-        if label.marked && label.kind == Kind::Data {
+        if label.marked && label.kind == PacketKind::Data {
             let (controls, mut port) = flows.seen(landing.tail, label.target, &self.common, effects);
             controls.marked(label, &mut port);
         }
         let PortFlows { to, from, receivers, coming, packets, carried, urgent, .. } = flows;
         let peer = key(label.source, label.virtual_network);
         match label.kind {
-            Kind::Corrupt | Kind::Copied => return None,
-            Kind::Acknowledgement => {
+            PacketKind::Corrupt | PacketKind::Copied => return None,
+            PacketKind::Acknowledgement => {
                 let flow = *to.get(&peer)?;
                 let carries = keep(carried, &self.heard);
                 let (number, before) = (label.sequence, label.id.0 as u16);
@@ -442,12 +442,12 @@ impl Flows {
                 effects.schedule_port(landing.tail, PortEvent::Acknowledged, label.target, slot);
                 return None;
             }
-            Kind::Control => {
+            PacketKind::Control => {
                 let slot = packets.arrive(label, keep(carried, &self.heard));
                 effects.schedule_port(landing.tail, PortEvent::Control, label.target, slot);
                 return None;
             }
-            Kind::Data => {}
+            PacketKind::Data => {}
         }
         let flow = *from.entry(peer).or_insert_with(|| {
             receivers.push(Receiver {

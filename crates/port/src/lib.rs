@@ -19,7 +19,7 @@ mod turns;
 
 pub use driver::Driver;
 
-use narrows_fabric::port::{Kind, Landing, Next, Packet, PortEffects, PortEvent, Ports, Release, Rest};
+use narrows_fabric::port::{Landing, Next, Packet, PacketKind, PortEffects, PortEvent, Ports, Release, Rest};
 use narrows_fabric::seam::{Acknowledge, Verdict};
 use narrows_fabric::timing::Costs;
 use narrows_fabric::{Arrival, Carried, NetworkConfig, Statistics, Transfer, within};
@@ -132,10 +132,10 @@ impl Ports for HostPorts {
     #[inline]
     fn arrive<F: PortEffects>(&mut self, port: u32, landing: &Landing, packet: &Packet, effects: &mut F) -> Option<SimTime> {
         // What switches copy is in no flow.
-        if self.flows.is_some() && packet.kind() != Kind::Copied {
+        if self.flows.is_some() && packet.kind() != PacketKind::Copied {
             return self.arrive_in_flow(port, landing, packet, effects);
         }
-        if F::PACKETS && self.shows(port) && packet.kind() != Kind::Copied {
+        if F::PACKETS && self.shows(port) && packet.kind() != PacketKind::Copied {
             return self.keep(port, landing, packet, NONE, effects);
         }
         let through = self.write(port, landing, packet.label().written, packet.label().wire, SimTime::ZERO);

@@ -8,7 +8,7 @@ use crate::flow::{Flow, Flows, message_of};
 use crate::turns::{Turns, between};
 use crate::{HostPorts, NONE};
 use narrows_engine::Arena;
-use narrows_fabric::port::{Kind, Label, Next, Packet, PortEffects, Ports, Rest};
+use narrows_fabric::port::{Label, Next, Packet, PacketKind, PortEffects, Ports, Rest};
 use narrows_fabric::seam::{PacketOut, Passage};
 use narrows_fabric::timing::Costs;
 use narrows_fabric::{NetworkConfig, Transfer, TransferId};
@@ -340,7 +340,7 @@ impl Packetiser {
             first: index == 0,
             index,
             written: message.written,
-            kind: if message.copied { Kind::Copied } else { Kind::Data },
+            kind: if message.copied { PacketKind::Copied } else { PacketKind::Data },
             sequence: 0,
             marked: false,
         };
@@ -616,7 +616,7 @@ impl HostPorts {
     /// The same of one that needed no reading; it waits behind those that were read.
     #[cold]
     fn holds_direct(&mut self, now: SimTime, port: u32, label: &Label, flow: Flow, effects: &mut impl PortEffects) -> bool {
-        if label.kind == Kind::Copied || !self.shows(port) {
+        if label.kind == PacketKind::Copied || !self.shows(port) {
             return false;
         }
         let Some((wire, ready)) = self.passage(now, label, flow, port, effects) else { return false };

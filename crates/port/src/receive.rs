@@ -2,7 +2,7 @@
 
 use crate::HostPorts;
 use narrows_engine::{Arena, WordMap};
-use narrows_fabric::port::{Kind, Label, Landing, Packet, PortEffects, PortEvent};
+use narrows_fabric::port::{Label, Landing, Packet, PacketKind, PortEffects, PortEvent};
 use narrows_fabric::timing::Costs;
 use narrows_fabric::{Arrival, PacketArrival, TransferId};
 use narrows_units::SimTime;
@@ -34,7 +34,7 @@ struct Message {
 #[inline]
 fn key(label: &Label) -> u64 {
     // What switches copy has numbers of its own, one message for all its targets.
-    let sender = if label.kind == Kind::Copied { 1 << 31 | label.target } else { label.source };
+    let sender = if label.kind == PacketKind::Copied { 1 << 31 | label.target } else { label.source };
     number(sender, label.id)
 }
 

@@ -5,7 +5,7 @@ use crate::{HostPorts, NONE};
 use narrows_engine::WordMap;
 use narrows_fabric::Arrival;
 use narrows_fabric::Carried;
-use narrows_fabric::port::{Kind, Label, Landing, Packet, PortEffects, PortEvent, Release};
+use narrows_fabric::port::{Label, Landing, Packet, PacketKind, PortEffects, PortEvent, Release};
 use narrows_fabric::seam::{Acknowledge, PacketIn, Verdict};
 use narrows_fabric::timing::Costs;
 use narrows_units::{Bytes, SimTime};
@@ -158,7 +158,7 @@ impl HostPorts {
             first: true,
             index: 0,
             written: false,
-            kind: Kind::Data,
+            kind: PacketKind::Data,
             sequence: 0,
             marked: false,
         };

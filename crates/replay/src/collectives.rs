@@ -1,7 +1,7 @@
 //! From the collective calls of a trace to schedules.
 
 use crate::graph::Collectives;
-use narrows_collectives::locality::{self, Places};
+use narrows_collectives::locality::{self, Locality};
 use narrows_collectives::rules::Rules;
 use narrows_collectives::{Algorithm, CustomTree, Operation, Schedule, ScheduleError};
 use narrows_portals::offload;
@@ -20,11 +20,11 @@ pub struct Layout {
     pub accelerator: Option<u32>,
 }
 
-/// Where the ranks of a program are in a network of groups; see [`Places`].
+/// Where the ranks of a program are in a network of groups; see [`Locality`].
 pub struct Groups {
     /// Group and router of each rank.
     pub places: Vec<(u32, u32)>,
-    /// See [`Places::gateway`].
+    /// See [`Locality::gateway`].
     pub gateway: Box<dyn Fn(u32, u32) -> (u32, u32) + Send>,
 }
 
@@ -61,7 +61,7 @@ impl ByRules {
         } else {
             let groups = layout.groups.as_ref()?;
             let (group, router): (Vec<u32>, Vec<u32>) = members.map(|rank| groups.places[rank as usize]).unzip();
-            let places = Places { group: &group, router: &router, gateway: &*groups.gateway };
+            let places = Locality { group: &group, router: &router, gateway: &*groups.gateway };
             if algorithm == Algorithm::Glf { locality::glf(&places, call.root) } else { locality::llf(&places, call.root) }
         };
         self.trees.insert(key, Arc::clone(&tree));

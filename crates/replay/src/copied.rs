@@ -4,7 +4,7 @@
 //! comes, as an unexpected message is.
 
 use narrows_engine::Arena;
-use narrows_sim::Way;
+use narrows_sim::MulticastTree;
 use narrows_units::SimTime;
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub(crate) struct Message {
 pub(crate) struct Messages {
     all: Arena<Message>,
     /// By trace, communicator and root.
-    pub(crate) ways: BTreeMap<(usize, u32, u32), Way>,
+    pub(crate) ways: BTreeMap<(usize, u32, u32), MulticastTree>,
 }
 
 impl Messages {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 /// Values with their percentiles to three digits; mean and maximum are exact. Its memory grows with the logarithm of
 /// the largest value.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(try_from = "Parts", into = "Parts")]
+#[serde(try_from = "Encoded", into = "Encoded")]
 pub struct Histogram {
     buckets: Hdr<u64>,
     sum: u128,
@@ -13,22 +13,22 @@ pub struct Histogram {
 
 /// A histogram for other processes: its buckets, with a value and a count each, and what is exact.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Parts {
+struct Encoded {
     buckets: Vec<(u64, u64)>,
     sum: u128,
     max: u64,
 }
 
-impl From<Histogram> for Parts {
-    fn from(histogram: Histogram) -> Parts {
-        Parts { buckets: histogram.buckets().collect(), sum: histogram.sum, max: histogram.max }
+impl From<Histogram> for Encoded {
+    fn from(histogram: Histogram) -> Encoded {
+        Encoded { buckets: histogram.buckets().collect(), sum: histogram.sum, max: histogram.max }
     }
 }
 
-impl TryFrom<Parts> for Histogram {
+impl TryFrom<Encoded> for Histogram {
     type Error = &'static str;
 
-    fn try_from(Parts { buckets, sum, max }: Parts) -> Result<Histogram, &'static str> {
+    fn try_from(Encoded { buckets, sum, max }: Encoded) -> Result<Histogram, &'static str> {
         let mut histogram = Histogram { sum, max, ..Histogram::new() };
         let mut count = 0u64;
         for (value, times) in buckets {
@@ -110,7 +110,7 @@ mod tests {
             sorted.sort_unstable();
             let rank = ((percent / 100.0 * values.len() as f64).ceil() as usize).max(1);
             let exact = sorted[rank - 1];
-            let again = Histogram::try_from(Parts::from(whole.clone())).unwrap();
+            let again = Histogram::try_from(Encoded::from(whole.clone())).unwrap();
             for histogram in [&whole, &one, &again] {
                 let found = histogram.percentile(percent).unwrap();
                 prop_assert!(found.abs_diff(exact) <= exact / 1000 + 1, "{} for {}", found, exact);
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn nothing_has_no_percentiles() {
         let empty = Histogram::new();
-        assert!(Histogram::try_from(Parts { buckets: vec![(1, u64::MAX), (2, 1)], sum: 0, max: 0 }).is_err());
+        assert!(Histogram::try_from(Encoded { buckets: vec![(1, u64::MAX), (2, 1)], sum: 0, max: 0 }).is_err());
         assert_eq!((empty.mean(), empty.percentile(50.0), empty.max()), (None, None, None));
     }
 }

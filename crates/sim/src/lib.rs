@@ -24,7 +24,7 @@ mod watched;
 mod world;
 mod wrapper;
 
-pub use multicast::{CopyNotice, Way};
+pub use multicast::{CopyNotice, MulticastTree};
 pub use narrows_traffic::{Background, BackgroundClass};
 pub use station::Requests;
 pub use world::{Hardware, NetworkSetup, PortSetup, RailTotals, Setup, Totals, World};

@@ -23,7 +23,7 @@ pub struct CopyNotice {
 }
 
 /// The way of messages from one process that switches copy: the tree, and the processes in its order.
-pub type Way = (Arc<Tree>, Arc<[u32]>);
+pub type MulticastTree = (Arc<Tree>, Arc<[u32]>);
 
 /// How far a message is on its way to the network.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +44,7 @@ enum Step {
 struct Message {
     rank: u32,
     written: SimTime,
-    way: Way,
+    way: MulticastTree,
     bytes: u64,
     token: u32,
 }
@@ -73,7 +73,7 @@ pub(crate) struct Multicasts {
 
 impl Multicasts {
     /// A process sends; its request is for when the command is in the NIC.
-    pub(crate) fn submit(&mut self, rank: u32, written: SimTime, way: &Way, bytes: u64, token: u32) -> Action {
+    pub(crate) fn submit(&mut self, rank: u32, written: SimTime, way: &MulticastTree, bytes: u64, token: u32) -> Action {
         let message = Message { rank, written, way: (Arc::clone(&way.0), Arc::clone(&way.1)), bytes, token };
         let slot = self.messages.insert(message);
         self.action(Step::Written(slot))

@@ -3,7 +3,7 @@
 
 use crate::Processes;
 use crate::inbound::{self, Inbound, Label};
-use crate::multicast::{CopyNotice, Multicasts, Way};
+use crate::multicast::{CopyNotice, MulticastTree, Multicasts};
 use crate::wrapper::{Around, WrapperId, Wrappers};
 use narrows_engine::{Digest, Slab, WordMap};
 use narrows_fabric::parallel::{Agent, Context};
@@ -76,7 +76,7 @@ pub(crate) const SOURCES: u32 = 7 << 29;
 
 /// Who is where.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct PortPlaces {
     pub(crate) directory: Arc<Directory>,
     /// By port: its number in its region.
     pub(crate) locals: Arc<[u32]>,
@@ -97,7 +97,7 @@ pub(crate) struct PortPlace {
     pub(crate) sees: Option<Acknowledge>,
 }
 
-impl Places {
+impl PortPlaces {
     /// Where a process is at home: the first port of its node.
     pub(crate) fn home(&self, process: u32) -> u32 {
         let node = self.directory.node_of(Process(process));
@@ -119,7 +119,7 @@ type Wrapped<'a, 'b, L, N> = (&'a mut Wrappers<L, N>, Around<'a, 'b, L, N>);
 
 /// What is between the NICs, the network and the processes.
 pub(crate) struct Above<H> {
-    pub(crate) places: Arc<Places>,
+    pub(crate) places: Arc<PortPlaces>,
     shortcuts: Slab<Box<H>>,
     /// Of messages that were here, to be used again.
     #[allow(clippy::vec_box, reason = "they come in boxes, and go on in them")]
@@ -176,10 +176,10 @@ pub trait Requests<L> {
     ///
     /// # Errors
     /// See [`TreeError`].
-    fn tree(&mut self, rank: u32, ranks: &[u32]) -> Result<Way, TreeError>;
+    fn tree(&mut self, rank: u32, ranks: &[u32]) -> Result<MulticastTree, TreeError>;
     /// The process `rank` wrote a command at `written` to send `bytes` on a [`Requests::tree`]. What becomes of it is
     /// told by [`Processes::told`], with `token`. Data go to buffers that the NICs know; nothing is matched.
-    fn multicast(&mut self, rank: u32, written: SimTime, way: &Way, bytes: u64, token: u32);
+    fn multicast(&mut self, rank: u32, written: SimTime, way: &MulticastTree, bytes: u64, token: u32);
     /// See [`Processes::letter`].
     fn post(&mut self, rank: u32, letter: L);
 }
@@ -212,7 +212,7 @@ impl<L: 'static, N: Kinds> RegionRequests<'_, '_, L, N> {
 }
 
 impl<H> Above<H> {
-    pub(crate) fn new(places: Arc<Places>, ports: usize, ranks: usize) -> Above<H> {
+    pub(crate) fn new(places: Arc<PortPlaces>, ports: usize, ranks: usize) -> Above<H> {
         Above {
             places,
             shortcuts: Slab::default(),
@@ -326,7 +326,7 @@ impl<L: 'static, N: Kinds> Requests<L> for RegionRequests<'_, '_, L, N> {
         self.ask(at, rank, Action::Alarm);
     }
 
-    fn tree(&mut self, rank: u32, ranks: &[u32]) -> Result<Way, TreeError> {
+    fn tree(&mut self, rank: u32, ranks: &[u32]) -> Result<MulticastTree, TreeError> {
         let places = &self.above.places;
         let mut ranks = ranks.to_vec();
         ranks.sort_unstable_by_key(|&rank| places.home(rank));
@@ -334,7 +334,7 @@ impl<L: 'static, N: Kinds> Requests<L> for RegionRequests<'_, '_, L, N> {
         Ok((Arc::new(self.fabric.tree(places.home(rank), &targets)?), ranks.into()))
     }
 
-    fn multicast(&mut self, rank: u32, written: SimTime, way: &Way, bytes: u64, token: u32) {
+    fn multicast(&mut self, rank: u32, written: SimTime, way: &MulticastTree, bytes: u64, token: u32) {
         let arrives = written + self.above.places.lookahead(rank, Rail::FIRST);
         let multicasts: &mut Multicasts = self.wrappers.get_or_put();
         let action = multicasts.submit(rank, written, way, bytes, token);

@@ -1,7 +1,7 @@
 //! What a timeline is told of messages.
 
 use crate::inbound::Label;
-use crate::station::{Name, Places};
+use crate::station::{Name, PortPlaces};
 use crate::wrapper::{Around, Wrapper, WrapperId};
 use narrows_nic::{About, Kinds};
 use narrows_portals::{Command, ProcessId, RemoteTarget};
@@ -30,7 +30,7 @@ impl<L: 'static, N: Kinds> Wrapper<L, N> for Watched {
         }
     }
 
-    fn departs(&mut self, now: SimTime, label: &Label<N::Header>, payload: Bytes, places: &Places) {
+    fn departs(&mut self, now: SimTime, label: &Label<N::Header>, payload: Bytes, places: &PortPlaces) {
         if let Some(departure) = departure(places, label, payload, N::about(&label.header)) {
             self.0.departs(now, label.number, departure);
         }
@@ -74,7 +74,7 @@ fn key_of(command: &Command) -> Option<Key> {
 }
 
 /// A message that a NIC gives to the network; `None`: it is one of the end-to-end layer's own.
-fn departure<H>(places: &Places, label: &Label<H>, payload: Bytes, about: About) -> Option<Departure> {
+fn departure<H>(places: &PortPlaces, label: &Label<H>, payload: Bytes, about: About) -> Option<Departure> {
     let &Label { source: port, target: to, .. } = label;
     let node = |port| places.directory.of_port(PortId(port)).0.0;
     let common =

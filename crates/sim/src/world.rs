@@ -2,7 +2,7 @@
 
 use crate::background::Beside;
 use crate::failover::Failover;
-use crate::station::{Above, Places, PortPlace, Station};
+use crate::station::{Above, PortPlace, PortPlaces, Station};
 use crate::watched::Watched;
 use crate::wrapper::Wrappers;
 use crate::{Processes, Requests};
@@ -244,7 +244,7 @@ type Agents<'a, P, N> = Box<dyn FnOnce(&[Vec<u32>]) -> Vec<Station<P, N>> + 'a>;
 /// Everything simulated. The NICs are of the kinds of a table, or of one alone ([`World::of_kind`]).
 pub struct World<P: Processes, N: Kinds = AnyNic> {
     fabric: Fabric<Station<P, N>>,
-    places: Arc<Places>,
+    places: Arc<PortPlaces>,
     /// Of the first network.
     kind: NetworkKind,
     lookahead: SimTime,
@@ -392,7 +392,7 @@ impl<P: Processes, N: Kinds> World<P, N> {
                 (0u32..).zip(&of_region).for_each(|(number, &rank)| numbers[rank as usize] = number);
                 ranks.push(of_region);
             }
-            let shared = Arc::new(Places { directory, locals: locals.into(), ports: port_places, processes: numbers });
+            let shared = Arc::new(PortPlaces { directory, locals: locals.into(), ports: port_places, processes: numbers });
             shared_places = Some(Arc::clone(&shared));
             let station = |(hosts, ranks): (&Vec<u32>, &Vec<u32>)| {
                 let here: Vec<PortId> = hosts.iter().copied().map(PortId).collect();

@@ -8,7 +8,7 @@ use crate::Hardware;
 use crate::failover::Failover;
 use crate::inbound::Label;
 use crate::multicast::CopyNotice;
-use crate::station::{Above, Due, Letter, Name, Places};
+use crate::station::{Above, Due, Letter, Name, PortPlaces};
 use narrows_fabric::parallel::Context;
 use narrows_fabric::{Arrival, Transfer, Undelivered};
 use narrows_nic::{Kinds, Nics};
@@ -52,7 +52,7 @@ pub(crate) trait Wrapper<L: 'static, N: Kinds>: Any + Send {
     /// A process wrote a command to its NIC.
     fn command(&mut self, _written: SimTime, _rank: u32, _command: &Command) {}
     /// A NIC gives a message of so many bytes to the network.
-    fn departs(&mut self, _now: SimTime, _label: &Label<N::Header>, _payload: Bytes, _places: &Places) {}
+    fn departs(&mut self, _now: SimTime, _label: &Label<N::Header>, _payload: Bytes, _places: &PortPlaces) {}
     /// As what it goes.
     fn start(
         &mut self,
@@ -163,7 +163,7 @@ impl<L: 'static, N: Kinds> Wrappers<L, N> {
 
     /// See [`Wrapper::departs`].
     #[inline]
-    pub(crate) fn departs(&mut self, now: SimTime, label: &Label<N::Header>, payload: Bytes, places: &Places) {
+    pub(crate) fn departs(&mut self, now: SimTime, label: &Label<N::Header>, payload: Bytes, places: &PortPlaces) {
         self.0.iter_mut().for_each(|wrapper| wrapper.departs(now, label, payload, places));
     }
 

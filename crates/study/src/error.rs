@@ -1,6 +1,7 @@
 use narrows_fabric::ConfigError;
 use narrows_fabric::parallel::{ProcessError, Processes};
-use narrows_machine::{MachineError, RulesError};
+use narrows_launch::LaunchError;
+use narrows_machine::{MachineError, PlacementError, RulesError};
 use narrows_output::OutputError;
 use narrows_replay::ReplayError;
 use narrows_topology::TopologyError;
@@ -44,12 +45,15 @@ pub enum StudyError {
     /// Rules of collectives.
     #[error(transparent)]
     Rules(#[from] RulesError),
+    /// The program cannot be launched on this host.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
     /// The host, the launcher or the program's MPI lacks something.
     #[error("{0}")]
     Host(String),
     /// The ranks find no place.
-    #[error("{0}")]
-    Placement(String),
+    #[error(transparent)]
+    Placement(#[from] PlacementError),
     /// A physical layer and values that cannot be.
     #[error(transparent)]
     Phy(#[from] narrows_phy::study::TrialError),

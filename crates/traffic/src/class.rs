@@ -204,12 +204,12 @@ pub fn parse_mix(file: &str, text: &str) -> Result<Vec<Class>, TrafficError> {
 pub struct NodeList(pub Vec<u32>);
 
 impl FromStr for NodeList {
-    type Err = String;
+    type Err = TrafficError;
 
-    fn from_str(text: &str) -> Result<NodeList, String> {
+    fn from_str(text: &str) -> Result<NodeList, TrafficError> {
         let mut nodes = Vec::new();
         for part in text.split(',') {
-            let wrong = || format!("\"{part}\" in \"{text}\": expected a node, a range or every STEP-th of it, such as 3, 0-15 or 0-62/2");
+            let wrong = || TrafficError::NodeText { part: part.to_owned(), text: text.to_owned() };
             let number = |text: &str| text.trim().parse::<u32>().ok().filter(|node| *node < 1 << 22).ok_or_else(wrong);
             let (range, step) = part.split_once('/').unwrap_or((part, "1"));
             let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -222,7 +222,7 @@ impl FromStr for NodeList {
         let count = nodes.len();
         nodes.sort_unstable();
         nodes.dedup();
-        if nodes.len() < count { Err(format!("\"{text}\" has a node twice")) } else { Ok(NodeList(nodes)) }
+        if nodes.len() < count { Err(TrafficError::NodeTwice { text: text.to_owned() }) } else { Ok(NodeList(nodes)) }
     }
 }
 

@@ -38,6 +38,20 @@ pub enum TrafficError {
         /// What would be right.
         expected: &'static str,
     },
+    /// No node and no range of nodes.
+    #[error("\"{part}\" in \"{text}\": expected a node, a range or every STEP-th of it, such as 3, 0-15 or 0-62/2")]
+    NodeText {
+        /// What was read.
+        part: String,
+        /// The list that it stands in.
+        text: String,
+    },
+    /// A list of nodes with one of them twice.
+    #[error("\"{text}\" has a node twice")]
+    NodeTwice {
+        /// The list.
+        text: String,
+    },
     /// A load that is no fraction of a bandwidth.
     #[error("load {load}: a load is a fraction of the injection bandwidth, above 0 and at most 1")]
     Load {

@@ -12,7 +12,7 @@ use crate::Carried;
 use crate::config::{ConfigError, NetworkConfig};
 use crate::control::FlowRate;
 use crate::packet::state::Packet;
-use crate::port::Kind;
+use crate::port::PacketKind;
 use narrows_keys::{choice, keys};
 use narrows_topology::Topology;
 use narrows_units::{ByteRate, Bytes, Fraction, SimTime};
@@ -229,7 +229,7 @@ impl Point {
 
 impl AtLinks for Contention {
     fn pass(&mut self, start: &Start, packet: &mut Packet, _: &mut Carried) {
-        if packet.kind() != Kind::Control {
+        if packet.kind() != PacketKind::Control {
             return;
         }
         let rate = FlowRate::of(&packet.label());

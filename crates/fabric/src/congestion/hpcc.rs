@@ -5,7 +5,7 @@ use super::{AtLinks, Links, Numbers, Start, check_part, check_round_trip, refuse
 use crate::Carried;
 use crate::config::{ConfigError, NetworkConfig};
 use crate::packet::state::Packet;
-use crate::port::Kind;
+use crate::port::PacketKind;
 use narrows_keys::keys;
 use narrows_topology::Topology;
 use narrows_units::{ByteRate, Bytes, Fraction, SimTime};
@@ -104,7 +104,7 @@ impl AtLinks for Sent {
     fn pass(&mut self, start: &Start, packet: &mut Packet, carried: &mut Carried) {
         let sent = &mut self.0[start.output as usize];
         *sent += u64::from(packet.wire);
-        if !start.of_host && packet.kind() == Kind::Data {
+        if !start.of_host && packet.kind() == PacketKind::Data {
             let mut telemetry = if let Carried::Telemetry(telemetry) = carried { *telemetry } else { Telemetry::default() };
             telemetry.push(start.link, Hop::new(start.queue(), *sent, SimTime(start.now), start.rate));
             *carried = Carried::Telemetry(telemetry);

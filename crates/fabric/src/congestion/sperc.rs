@@ -8,7 +8,7 @@ use crate::config::{ConfigError, NetworkConfig};
 use crate::control::FlowRate;
 use crate::faults::Fault;
 use crate::packet::state::Packet;
-use crate::port::Kind;
+use crate::port::PacketKind;
 use narrows_keys::keys;
 use narrows_topology::{RoutingKind, Topology};
 use narrows_units::{ByteRate, Bytes, Fraction, SimTime};
@@ -169,7 +169,7 @@ struct Granting {
 
 impl AtLinks for Granting {
     fn pass(&mut self, start: &Start, packet: &mut Packet, carried: &mut Carried) {
-        if packet.kind() != Kind::Control {
+        if packet.kind() != PacketKind::Control {
             return;
         }
         let FlowRate { response, fin, virtual_network, .. } = FlowRate::of(&packet.label());

@@ -6,7 +6,7 @@ use super::state::Packet;
 use crate::Ecn;
 use crate::config::NetworkConfig;
 use crate::flights::NONE;
-use crate::port::{Kind, Ports};
+use crate::port::{PacketKind, Ports};
 use narrows_engine::random::Stream;
 use narrows_engine::stream;
 
@@ -56,7 +56,7 @@ impl<P: Ports> Region<P> {
         let Region { marks: Some(marks), packets, loads, outputs, costs, .. } = self else { return };
         let packet: &mut Packet = &mut packets[index];
         let at = &outputs[output as usize];
-        if at.host != NONE || packet.kind() != Kind::Data {
+        if at.host != NONE || packet.kind() != PacketKind::Data {
             return;
         }
         let rate = costs.link(at.speed).rate.0;

@@ -16,7 +16,7 @@ use crate::port::Ports;
 use narrows_topology::{Topology, Vertex};
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum Scheduler {
     /// So many iterations.
     Islip(u32),
     Wavefront,
@@ -25,7 +25,7 @@ enum Kind {
 /// The crossbars of a region.
 #[derive(Debug)]
 pub(super) struct Matching {
-    kind: Kind,
+    kind: Scheduler,
     /// By output of the region: its switch among those below; [`NONE`] for that of a host.
     switch: Vec<u32>,
     switches: Vec<Switch>,
@@ -56,8 +56,8 @@ impl Matching {
     /// None where outputs choose for themselves. `starting` and `ending`: the links of the region.
     pub(super) fn new(config: &NetworkConfig, topology: &Topology, starting: &[u32], ending: &[u32]) -> Option<Matching> {
         let kind = match config.arbitration {
-            Arbitration::Islip(iterations) => Kind::Islip(iterations),
-            Arbitration::Wavefront => Kind::Wavefront,
+            Arbitration::Islip(iterations) => Scheduler::Islip(iterations),
+            Arbitration::Wavefront => Scheduler::Wavefront,
             _ => return None,
         };
         let port = |switch: u32, output: u32| output - topology.outputs(switch).start;
@@ -96,10 +96,10 @@ impl Matching {
 
 impl Switch {
     /// Pairs of output and input ports; `requests` by output port.
-    fn pairs(&mut self, kind: Kind, requests: &[Vec<Request>]) -> Vec<(u32, u32)> {
+    fn pairs(&mut self, kind: Scheduler, requests: &[Vec<Request>]) -> Vec<(u32, u32)> {
         match kind {
-            Kind::Islip(iterations) => self.islip(iterations, requests),
-            Kind::Wavefront => self.wavefront(requests),
+            Scheduler::Islip(iterations) => self.islip(iterations, requests),
+            Scheduler::Wavefront => self.wavefront(requests),
         }
     }
 

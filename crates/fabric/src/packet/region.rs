@@ -8,7 +8,7 @@ use crate::config::{Forwarding, NetworkConfig, Queueing, Routings};
 use crate::congestion::AtLinks;
 use crate::faults::{Faults, Finder, Strike, worst};
 use crate::flights::NONE;
-use crate::port::{Kind, PortEffects, PortEvent, Ports};
+use crate::port::{PacketKind, PortEffects, PortEvent, Ports};
 use crate::timing::Costs;
 use crate::{EventKind, Statistics};
 use narrows_engine::Arena;
@@ -784,7 +784,7 @@ impl<P: Ports> Region<P> {
             self.mark(index, output);
         }
         let Packet { wire, .. } = self.packets[index];
-        let data = self.packets[index].kind() == Kind::Data;
+        let data = self.packets[index].kind() == PacketKind::Data;
         match self.faults.as_mut().map(|faults| faults.strike(output, wire, data, now)) {
             Some(strike) if strike != Strike::default() => self.strike(strike, index, output, lane, trip, now, fx),
             _ => self.depart(index, output, lane, trip, now, fx),

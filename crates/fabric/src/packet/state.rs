@@ -3,7 +3,7 @@
 use super::returns::Returns;
 use crate::TransferId;
 use crate::flights::NONE;
-use crate::port::{Kind, Label};
+use crate::port::{Label, PacketKind};
 use narrows_topology::RouteState;
 use narrows_units::{Bytes, SimTime};
 use serde::{Deserialize, Serialize};
@@ -47,11 +47,11 @@ const LANE: u32 = 45;
 const HOPS: u32 = 51;
 const FIRST: u32 = 59;
 const WRITE: u32 = 60;
-/// A bit for each [`Kind`] but data, and control packets, which are acknowledgements that are written.
+/// A bit for each [`PacketKind`] but data, and control packets, which are acknowledgements that are written.
 const KIND: u32 = 61;
-const COPIED: u64 = (Kind::Copied as u64) << KIND;
-const ACKNOWLEDGEMENT: u64 = (Kind::Acknowledgement as u64) << KIND;
-const CORRUPT: u64 = (Kind::Corrupt as u64) << KIND;
+const COPIED: u64 = (PacketKind::Copied as u64) << KIND;
+const ACKNOWLEDGEMENT: u64 = (PacketKind::Acknowledgement as u64) << KIND;
+const CORRUPT: u64 = (PacketKind::Corrupt as u64) << KIND;
 
 impl Packet {
     /// A packet that leaves its port.
@@ -96,15 +96,15 @@ impl Packet {
 
     /// What kind of packet.
     #[inline(always)]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> PacketKind {
         if self.meta & (COPIED | ACKNOWLEDGEMENT | CORRUPT) == 0 {
-            Kind::Data
+            PacketKind::Data
         } else if self.meta & CORRUPT != 0 {
-            Kind::Corrupt
+            PacketKind::Corrupt
         } else if self.meta & ACKNOWLEDGEMENT != 0 {
-            if self.is_written() { Kind::Control } else { Kind::Acknowledgement }
+            if self.is_written() { PacketKind::Control } else { PacketKind::Acknowledgement }
         } else {
-            Kind::Copied
+            PacketKind::Copied
         }
     }
 

@@ -14,7 +14,7 @@ use super::region::{Effects, Region};
 use super::state::*;
 use crate::flights::NONE;
 use crate::parallel::PLACE_BITS;
-use crate::port::{Kind, Label, PortEvent, Ports, Rest};
+use crate::port::{Label, PacketKind, PortEvent, Ports, Rest};
 use crate::timing::Costs;
 use crate::{Arrival, EventKind, Statistics, Transfer};
 use narrows_topology::{Route, RouteState};
@@ -773,7 +773,7 @@ impl<P: Ports> Region<P> {
             first: index == 0,
             index: index as u32,
             written: transfer.target_dma,
-            kind: Kind::Data,
+            kind: PacketKind::Data,
             sequence: 0,
             marked: false,
         };

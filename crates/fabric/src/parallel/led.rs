@@ -7,7 +7,7 @@
 
 use super::agent::Agent;
 use super::effects::Mailbox;
-use super::part::{Model, Part};
+use super::part::{LogicalProcess, Model};
 use super::windows::run_part;
 use super::{Fabric, inner, lock};
 use crate::packet::state::NEVER;
@@ -42,7 +42,7 @@ impl<A: Agent> Led<A> {
 
 /// A window of the others.
 struct Window<A: Agent> {
-    parts: Vec<Mutex<Part<A>>>,
+    parts: Vec<Mutex<LogicalProcess<A>>>,
     boxes: Vec<Mutex<Mailbox<A::Letter>>>,
     until: u64,
     /// The first part that nobody has begun.

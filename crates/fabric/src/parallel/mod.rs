@@ -62,7 +62,7 @@ pub(crate) use effects::PLACE_BITS;
 
 pub use agent::{Agent, Context};
 pub(crate) use effects::RegionEffects;
-pub use processes::{Exchange, ProcessError, Processes};
+pub use processes::{Exchange, ExchangeError, ProcessError, Processes};
 
 use crate::config::{ConfigError, NetworkConfig};
 use crate::flow::FlowNetwork;
@@ -78,7 +78,7 @@ use effects::{Base, Mailbox};
 use narrows_engine::Digest;
 use narrows_topology::Topology;
 use narrows_units::SimTime;
-use part::{Homes, Model, Part, Planes, Seen};
+use part::{Homes, LogicalProcess, Model, Planes, Seen};
 use processes::Spread;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -91,7 +91,7 @@ use windows::{Lookahead, News, Outcome, Windows};
 #[derive(Debug)]
 pub struct Fabric<A: Agent> {
     /// Of the regions of this process, which follow each other.
-    parts: Vec<Mutex<Part<A>>>,
+    parts: Vec<Mutex<LogicalProcess<A>>>,
     /// The first of them.
     first: u32,
     /// Where there are other processes.
@@ -138,7 +138,7 @@ fn bases(layouts: &[Arc<Layout>]) -> Vec<Base> {
 
 /// A region by itself: see [`Fabric::each`].
 pub struct Alone<'a, A: Agent> {
-    part: &'a mut Part<A>,
+    part: &'a mut LogicalProcess<A>,
     now: u64,
 }
 
@@ -298,7 +298,7 @@ impl<A: Agent> Fabric<A> {
             .map(|((number, agent), hosts)| {
                 let others = bases.iter().enumerate().skip(1).map(|(plane, &base)| Ok((base, model(number, plane)?)));
                 let planes = Planes { others: others.collect::<Result<_, ConfigError>>()?, first: model(number, 0)? };
-                Ok(Mutex::new(Part::new(number, &homes, planes, agent, hosts.len())))
+                Ok(Mutex::new(LogicalProcess::new(number, &homes, planes, agent, hosts.len())))
             })
             .collect();
         let parts = parts?;
@@ -367,7 +367,7 @@ impl<A: Agent> Fabric<A> {
     }
 
     /// A region of this process.
-    fn part(&mut self, region: u32) -> &mut Part<A> {
+    fn part(&mut self, region: u32) -> &mut LogicalProcess<A> {
         inner(&mut self.parts[(region - self.first) as usize])
     }
 
@@ -413,7 +413,7 @@ impl<A: Agent> Fabric<A> {
     pub fn each<R: Send>(&mut self, threads: usize, what: impl Fn(u32, &mut Alone<'_, A>) -> R + Sync) -> Vec<R> {
         let share = self.parts.len().div_ceil(threads.max(1));
         let (now, what, own) = (self.now, &what, self.first as usize);
-        let of_share = move |first: usize, parts: &mut [Mutex<Part<A>>]| {
+        let of_share = move |first: usize, parts: &mut [Mutex<LogicalProcess<A>>]| {
             let alone = parts.iter_mut().map(|part| Alone { part: inner(part), now });
             ((own + first) as u32..).zip(alone).map(|(region, mut alone)| what(region, &mut alone)).collect::<Vec<R>>()
         };
@@ -515,7 +515,7 @@ impl<A: Agent> Fabric<A> {
 
     /// What went over the network so far.
     pub fn statistics(&self) -> Statistics {
-        let of_part = |sum, part: &Mutex<Part<A>>| {
+        let of_part = |sum, part: &Mutex<LogicalProcess<A>>| {
             let part = lock(part);
             part.planes.all_with_bases().fold(sum, |sum, (base, model)| sum + model.statistics(part.effects.frontier_of(base)))
         };
@@ -610,7 +610,7 @@ impl<A: Agent> Fabric<A> {
             Model::Packet(region) => region.live_packets(),
             Model::LogGp(_) | Model::Whole(_) => 0,
         };
-        let of_part = |part: &Mutex<Part<A>>| lock(part).planes.all().map(packets).sum::<usize>();
+        let of_part = |part: &Mutex<LogicalProcess<A>>| lock(part).planes.all().map(packets).sum::<usize>();
         self.boxes.iter().map(mail).sum::<usize>() + self.parts.iter().map(of_part).sum::<usize>()
     }
 

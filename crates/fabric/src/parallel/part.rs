@@ -159,7 +159,7 @@ struct Copied {
     open: u32,
 }
 
-/// Hosts of all regions from which on windows begin with [`Part::fetch`]. Our own choice: with as many replayed ranks,
+/// Hosts of all regions from which on windows begin with [`LogicalProcess::fetch`]. Our own choice: with as many replayed ranks,
 /// of some 7 KiB each, the caches of one core hold a few regions.
 const FETCH_FROM: usize = 1024;
 
@@ -178,7 +178,7 @@ const FIRST_COPIED: u32 = 1 << 31;
 
 /// A region with all that belongs to it.
 #[derive(Debug)]
-pub(super) struct Part<A: Agent> {
+pub(super) struct LogicalProcess<A: Agent> {
     pub(super) planes: Planes<A::Ports>,
     pub(super) homes: Homes,
     pub(super) number: u32,
@@ -193,14 +193,14 @@ pub(super) struct Part<A: Agent> {
     pub(super) now: u64,
 }
 
-impl<A: Agent> Part<A> {
+impl<A: Agent> LogicalProcess<A> {
     /// Region `number` with its networks, `agent` and so many hosts.
     pub(super) fn new(number: u32, homes: &Homes, mut planes: Planes<A::Ports>, agent: A, hosts: usize) -> Self {
         const { assert!(!(A::EARLY && A::PACKETS), "who is told early has no NICs that could look") };
         if A::PACKETS {
             show(&mut planes, homes, number, &agent);
         }
-        Part {
+        LogicalProcess {
             number,
             homes: Arc::clone(homes),
             effects: RegionEffects::new(agent),
@@ -302,7 +302,7 @@ impl<A: Agent> Part<A> {
 
     #[inline]
     pub(super) fn tell<R>(&mut self, what: impl FnOnce(&mut A, &mut Context<'_, A::Event, A::Letter>) -> R) -> R {
-        let Part { planes, effects, requests, now, .. } = self;
+        let LogicalProcess { planes, effects, requests, now, .. } = self;
         what(&mut effects.agent, &mut Context { now: *now, network: &*planes, queue: &mut effects.queue, requests })
     }
 

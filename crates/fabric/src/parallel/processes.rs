@@ -5,7 +5,7 @@
 //! ([`Processes::fail`]), and nobody waits for what will not come.
 
 use super::effects::Mailbox;
-use super::part::Part;
+use super::part::LogicalProcess;
 use super::windows::News;
 use super::{Agent, lock};
 use narrows_engine::Digest;
@@ -29,7 +29,7 @@ pub trait Exchange: Send + Sync + Debug {
     ///
     /// # Errors
     /// Why the processes cannot talk any more.
-    fn exchange(&self, messages: &mut [Vec<u8>]) -> Result<(), String>;
+    fn exchange(&self, messages: &mut [Vec<u8>]) -> Result<(), ExchangeError>;
 }
 
 /// All processes, as one of them sees them.
@@ -65,7 +65,21 @@ pub enum ProcessError {
     },
     /// Nothing comes any more.
     #[error("the processes of this simulation cannot talk any more: {0}")]
-    Silent(String),
+    Silent(#[from] ExchangeError),
+}
+
+/// Why processes cannot talk any more.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExchangeError {
+    /// One of them has ended.
+    #[error("process {0} is gone")]
+    Gone(usize),
+    /// More bytes for one process than a message of MPI takes.
+    #[error("{0} bytes for one process at once are too many: more processes have fewer each")]
+    TooLong(usize),
+    /// One of them has failed without a word.
+    #[error("one of them has an error, and does not say which")]
+    Unsaid,
 }
 
 /// Bytes that are no such value, or a value that does not fit.
@@ -137,13 +151,12 @@ impl Exchange for Threads {
         self.to.len() as u32
     }
 
-    fn exchange(&self, messages: &mut [Vec<u8>]) -> Result<(), String> {
-        let gone = |process: usize| format!("process {process} is gone");
+    fn exchange(&self, messages: &mut [Vec<u8>]) -> Result<(), ExchangeError> {
         for (process, (to, message)) in self.to.iter().zip(messages.iter_mut()).enumerate() {
-            to.send(std::mem::take(message)).map_err(|_| gone(process))?;
+            to.send(std::mem::take(message)).map_err(|_| ExchangeError::Gone(process))?;
         }
         for (process, (from, message)) in self.from.iter().zip(messages).enumerate() {
-            *message = lock(from).recv().map_err(|_| gone(process))?;
+            *message = lock(from).recv().map_err(|_| ExchangeError::Gone(process))?;
         }
         Ok(())
     }
@@ -210,7 +223,7 @@ impl Processes {
             put(process, message);
             seal(message);
         }
-        self.0.exchange.exchange(&mut messages).map_err(ProcessError::Silent)?;
+        self.0.exchange.exchange(&mut messages)?;
         for (process, message) in (0..).zip(messages.iter()) {
             if let Ok((FAILED, said)) = opened(message)
                 && let Ok((code, text)) = get_all(said)
@@ -309,7 +322,7 @@ impl<L> Spread<L> {
         &self,
         mine: News,
         boxes: &[Mutex<Mailbox<L>>],
-        parts: &[Mutex<Part<A>>],
+        parts: &[Mutex<LogicalProcess<A>>],
     ) -> Result<News, ProcessError> {
         let here = self.processes.process();
         let own = self.of(here);
@@ -355,7 +368,7 @@ impl<L> Spread<L> {
         }
     }
 
-    fn deliver<A: Agent<Letter = L>>(&self, said: &mut &[u8], mailbox: &mut Mailbox<L>, part: &Part<A>) -> Result<(), Garbled> {
+    fn deliver<A: Agent<Letter = L>>(&self, said: &mut &[u8], mailbox: &mut Mailbox<L>, part: &LogicalProcess<A>) -> Result<(), Garbled> {
         for (number, plane) in mailbox.planes.iter_mut().enumerate() {
             let (mut packets, mut notes, mut flying) = get(said)?;
             plane.packets.append(&mut packets);
@@ -430,7 +443,7 @@ mod tests {
         fn processes(&self) -> u32 {
             2
         }
-        fn exchange(&self, messages: &mut [Vec<u8>]) -> Result<(), String> {
+        fn exchange(&self, messages: &mut [Vec<u8>]) -> Result<(), ExchangeError> {
             messages[1] = messages[0].clone();
             (self.0)(&mut messages[1]);
             Ok(())

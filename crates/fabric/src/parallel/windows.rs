@@ -3,7 +3,7 @@
 use super::agent::Agent;
 use super::effects::Mailbox;
 use super::meeting::Meeting;
-use super::part::{Model, Part};
+use super::part::{LogicalProcess, Model};
 use super::processes::{ProcessError, Spread};
 use super::{Fabric, lock};
 use crate::config::{FlowControl, NetworkConfig};
@@ -126,7 +126,7 @@ pub(super) struct Outcome {
 
 /// A run of windows, shared by its threads.
 pub(super) struct Windows<'a, A: Agent> {
-    pub(super) parts: &'a [Mutex<Part<A>>],
+    pub(super) parts: &'a [Mutex<LogicalProcess<A>>],
     /// Of all regions, those of other processes too.
     pub(super) boxes: &'a [Mutex<Mailbox<A::Letter>>],
     /// The other processes.
@@ -272,7 +272,7 @@ impl<'a, A: Agent> Windows<'a, A> {
 
 /// A part takes what the others have sent, does everything before `until`, but not more than `most` events, and gives
 /// the others what is for them. When something happens next there, or by what it has sent, and its smallest packet.
-pub(super) fn run_part<A: Agent>(part: &mut Part<A>, boxes: &[Mutex<Mailbox<A::Letter>>], until: u64, most: u64) -> (u64, u32) {
+pub(super) fn run_part<A: Agent>(part: &mut LogicalProcess<A>, boxes: &[Mutex<Mailbox<A::Letter>>], until: u64, most: u64) -> (u64, u32) {
     // What is sent in this window may be among it: it is for later ones, and does no harm.
     std::mem::swap(&mut part.mail, &mut lock(&boxes[part.number as usize]));
     part.open();
@@ -288,7 +288,7 @@ pub(super) fn run_part<A: Agent>(part: &mut Part<A>, boxes: &[Mutex<Mailbox<A::L
 }
 
 /// What a part has sent to others goes into their boxes.
-pub(super) fn post<A: Agent>(part: &mut Part<A>, boxes: &[Mutex<Mailbox<A::Letter>>]) {
+pub(super) fn post<A: Agent>(part: &mut LogicalProcess<A>, boxes: &[Mutex<Mailbox<A::Letter>>]) {
     part.effects.sent = NEVER;
     let outbox = &mut part.effects.outbox;
     for (region, plane, packet) in outbox.packets.drain(..) {

@@ -336,10 +336,10 @@ error: there is no protection domain 65536
     );
     let overrides = Overrides { nodes: None, set: vec![String::from("nic.exanet.domains=[7, 8, 8]")] };
     let machine = Machine::load("exanest", &overrides).unwrap();
-    assert_eq!(machine.check_domains(3), Ok(()));
+    assert!(machine.check_domains(3).is_ok());
     let error = machine.check_domains(4).unwrap_err();
-    assert_eq!(error, "rank 3 has no protection domain: nic.exanet.domains has 3, for 4 ranks; expected one for each");
-    assert_eq!(Machine::load("exanest", &Overrides::default()).unwrap().check_domains(4), Ok(()), "all are in one");
+    assert_eq!(error.to_string(), "rank 3 has no protection domain: nic.exanet.domains has 3, for 4 ranks; expected one for each");
+    assert!(Machine::load("exanest", &Overrides::default()).unwrap().check_domains(4).is_ok(), "all are in one");
 }
 
 #[test]

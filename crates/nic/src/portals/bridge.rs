@@ -11,7 +11,7 @@ use super::initiator::Order;
 use super::message::{Bridged, Incoming, Phase, Request};
 use super::{Port, Portals, interface};
 use crate::out::Out;
-use narrows_matching::{Kind, Operation, Sink};
+use narrows_matching::{Operation, RequestKind, Sink};
 
 /// What a NIC knows of such puts.
 #[derive(Debug, Default)]
@@ -66,7 +66,7 @@ impl Portals {
         let user = self.locals[process as usize].user;
         let (from, _) = self.common.directory.of_port(self.port);
         let operation =
-            Operation { kind: Kind::Put, initiator, uid: user, pt, match_bits, offset, rlength: *length, hdr_data, atomic: None };
+            Operation { kind: RequestKind::Put, initiator, uid: user, pt, match_bits, offset, rlength: *length, hdr_data, atomic: None };
         // A gateway answers with a message, when it has done with it.
         let ack = if via.is_some() { AckRequest::None } else { AckRequest::Full };
         let bridged = Some((target, Bridged { from, done_pt, sequence, order }));

@@ -13,7 +13,7 @@ use super::message::{Due, Header, Request};
 use super::{COMPUTE_RESPONSE, Portals};
 use crate::config::NicConfig;
 use crate::out::{Departure, Out};
-use narrows_matching::Kind;
+use narrows_matching::RequestKind;
 
 /// A message that handlers see.
 #[derive(Debug, Default)]
@@ -78,7 +78,7 @@ impl Handling {
     }
 
     fn packet(&mut self, now: SimTime, packet: &PacketIn, request: &Request, bytes: impl FnOnce() -> Option<Vec<u8>>) -> Verdict {
-        if request.operation.kind != Kind::Put || request.bridged().is_some() {
+        if request.operation.kind != RequestKind::Put || request.bridged().is_some() {
             return Verdict::Pass;
         }
         let name = name(request);

@@ -8,7 +8,7 @@ use super::{COMPUTE_REQUEST, COMPUTE_RESPONSE, Engine, Port, Portals, Starting, 
 use crate::config::{NicConfig, Transmit};
 use crate::error::Denied;
 use crate::out::{Departure, Out};
-use narrows_matching::{Kind, Operation};
+use narrows_matching::{Operation, RequestKind};
 
 /// What a command asks to be sent.
 pub(super) struct Order {
@@ -31,19 +31,19 @@ impl Portals {
         let statistics = &mut self.engine.statistics;
         statistics.messages += 1;
         match kind {
-            Kind::Put => statistics.puts += 1,
-            Kind::Get => statistics.gets += 1,
-            Kind::Atomic | Kind::FetchAtomic => statistics.atomics += 1,
+            RequestKind::Put => statistics.puts += 1,
+            RequestKind::Get => statistics.gets += 1,
+            RequestKind::Atomic | RequestKind::FetchAtomic => statistics.atomics += 1,
         }
         match kind {
-            Kind::Get => statistics.get_bytes += length,
+            RequestKind::Get => statistics.get_bytes += length,
             _ => statistics.put_bytes += length,
         }
         if self.common.directory.process_at(to).is_none() || self.common.directory.port_at(to, self.rail).is_none() {
             return self.stillborn(now, process, &operation, &local, ack, atomic.as_ref(), FailType::Undeliverable, out);
         }
         let config = &self.common.config;
-        let brings = kind != Kind::Get && length > 0;
+        let brings = kind != RequestKind::Get && length > 0;
         let (inside, with_pio) = config.carried(operation.pt);
         let pushed = inline.is_some() && length <= with_pio;
         let dma = brings && !pushed && (triggered || length > inside);
@@ -87,7 +87,7 @@ impl Portals {
         if let Some(part) = bridged {
             self.bridge.outgoing.insert(message, part);
         }
-        if kind != Kind::Get && !dma {
+        if kind != RequestKind::Get && !dma {
             self.sent(now, process, &local, length, FailType::Ok, out);
         }
         self.launch(now, message, out);
@@ -107,13 +107,13 @@ impl Portals {
         out: &mut impl Out<Portals>,
     ) {
         let sent = if fail == FailType::Segv { fail } else { FailType::Undeliverable };
-        if operation.kind != Kind::Get {
+        if operation.kind != RequestKind::Get {
             self.sent(now, process, local, operation.rlength, sent, out);
         }
         match operation.kind {
-            Kind::Put | Kind::Atomic => self.acknowledged(now, process, local, ack, operation, Err(fail), out),
-            Kind::Get => self.replied(now, process, local, operation, Err(fail), out),
-            Kind::FetchAtomic => {
+            RequestKind::Put | RequestKind::Atomic => self.acknowledged(now, process, local, ack, operation, Err(fail), out),
+            RequestKind::Get => self.replied(now, process, local, operation, Err(fail), out),
+            RequestKind::FetchAtomic => {
                 let fetched = atomic.and_then(|part| part.fetched).unwrap_or(*local);
                 self.replied(now, process, &fetched, operation, Err(fail), out);
             }
@@ -249,12 +249,12 @@ impl Portals {
         let config = &self.common.config;
         match role {
             Role::Request => match self.outgoing.at(message).operation.kind {
-                Kind::Get => config.get_occupancy,
+                RequestKind::Get => config.get_occupancy,
                 _ => config.put_occupancy,
             },
             Role::Response => match self.incoming.at(message).request.operation.kind {
-                Kind::Put | Kind::Atomic => config.ack_occupancy,
-                Kind::Get | Kind::FetchAtomic => config.response_occupancy,
+                RequestKind::Put | RequestKind::Atomic => config.ack_occupancy,
+                RequestKind::Get | RequestKind::FetchAtomic => config.response_occupancy,
             },
         }
     }
@@ -265,7 +265,7 @@ impl Portals {
             Role::Request => self.outgoing.at(message).dma,
             Role::Response => {
                 let this = self.incoming.at(message);
-                this.request.operation.kind == Kind::Get && this.mlength() > 0
+                this.request.operation.kind == RequestKind::Get && this.mlength() > 0
             }
         }
     }
@@ -323,7 +323,7 @@ impl Portals {
         let bridged = if self.bridge.outgoing.is_empty() { None } else { self.bridge.outgoing.get(&message).copied() };
         let this = self.outgoing.at_mut(message);
         let Outgoing { serial, operation, target, dma, payload, .. } = *this;
-        let data = if operation.kind == Kind::Get { 0 } else { operation.rlength };
+        let data = if operation.kind == RequestKind::Get { 0 } else { operation.rlength };
         this.unread = dma;
         self.engine.statistics.bytes_sent += data;
         // A swap's operand travels beside its data.
@@ -332,7 +332,7 @@ impl Portals {
             operation,
             target: bridged.map_or(target, |(target, _)| target),
             handle: Handle { slot: message, serial },
-            ack: matches!(operation.kind, Kind::Put | Kind::Atomic) && this.ack != AckRequest::None,
+            ack: matches!(operation.kind, RequestKind::Put | RequestKind::Atomic) && this.ack != AckRequest::None,
             combine,
             payload,
             beside: bridged.map_or_else(|| Beside::Destination(this.local.place()), |(_, part)| Beside::Bridged(part)),
@@ -489,13 +489,13 @@ impl Portals {
     pub(super) fn tail_of_response(&mut self, now: SimTime, response: &Response, out: &mut impl Out<Portals>) {
         let Some(slot) = self.settle_window(now, response.handle, out) else { return };
         match self.outgoing.at(slot).operation.kind {
-            Kind::Get | Kind::FetchAtomic => {
+            RequestKind::Get | RequestKind::FetchAtomic => {
                 let mlength = response.result.map_or(0, |accepted| accepted.mlength);
                 let at = if mlength > 0 { now + self.common.config.dma_latency } else { now };
                 self.outgoing.at_mut(slot).answer = Some(*response);
                 self.landed_at(now, at, slot, Role::Response, out);
             }
-            Kind::Put | Kind::Atomic => {
+            RequestKind::Put | RequestKind::Atomic => {
                 let Outgoing { process, local, ack, operation, fault, .. } = *self.outgoing.at(slot);
                 let result = if fault && response.result.is_ok() { Err(FailType::Segv) } else { response.result };
                 self.acknowledged(now, process, &local, ack, &operation, result, out);
@@ -526,7 +526,7 @@ impl Portals {
         let this = *self.outgoing.at(message);
         let Some(Response { result, payload, .. }) = this.answer else { return };
         let destination = match this.operation.kind {
-            Kind::FetchAtomic => self.atomics.get(&message).and_then(|part| part.fetched).unwrap_or(this.local),
+            RequestKind::FetchAtomic => self.atomics.get(&message).and_then(|part| part.fetched).unwrap_or(this.local),
             _ => this.local,
         };
         let mut result = if this.fault && result.is_ok() { Err(FailType::Segv) } else { result };

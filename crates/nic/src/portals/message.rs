@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kind::{Directory, Travels};
 use crate::out::{Combine, Event, PayloadId};
-use narrows_matching::{Kind, Landing, Operation};
+use narrows_matching::{Landing, Operation, RequestKind};
 use narrows_portals::Process;
 
 /// What an [`Event`] means: kind in the top byte, then 24 bits, then 32 bits. Slots of requests are those of the
@@ -173,9 +173,9 @@ impl Header {
         match self {
             Header::Request(Request { operation, target, handle, .. }) => About::Request {
                 name: match operation.kind {
-                    Kind::Put => "put",
-                    Kind::Get => "get",
-                    Kind::Atomic | Kind::FetchAtomic => "atomic",
+                    RequestKind::Put => "put",
+                    RequestKind::Get => "get",
+                    RequestKind::Atomic | RequestKind::FetchAtomic => "atomic",
                 },
                 serial: handle.serial,
                 initiator: operation.initiator,
@@ -384,7 +384,7 @@ pub(super) struct Incoming {
 impl Incoming {
     /// The initiator gets an ACK or data.
     pub fn answers(&self) -> bool {
-        self.request.ack || matches!(self.request.operation.kind, Kind::Get | Kind::FetchAtomic)
+        self.request.ack || matches!(self.request.operation.kind, RequestKind::Get | RequestKind::FetchAtomic)
     }
 
     pub fn mlength(&self) -> u64 {
@@ -423,7 +423,7 @@ mod tests {
     fn requests_for_others_are_not_taken() {
         let [zero, one, two] = [0, 1, 2].map(|node| ProcessId::on(NodeId(node), 1));
         let directory = Directory::new(3, &[zero, one]);
-        let kind = Kind::Put;
+        let kind = RequestKind::Put;
         let request = |initiator: ProcessId, target: ProcessId, beside: Beside| {
             let operation = Operation { kind, initiator, uid: 0, pt: 0, match_bits: 0, offset: 0, rlength: 8, hdr_data: 0, atomic: None };
             let handle = Handle { slot: 0, serial: 0 };

@@ -34,7 +34,7 @@ use crate::pipeline::{Durations, Stages};
 use crate::statistics::Statistics;
 use narrows_matching::By;
 use narrows_matching::CommandError;
-use narrows_matching::{Interface, Kind, MAX_LENGTH, MAX_PT_INDEX, Operation, Sink, Status, reply};
+use narrows_matching::{Interface, MAX_LENGTH, MAX_PT_INDEX, Operation, RequestKind, Sink, Status, reply};
 use narrows_portals::Process;
 
 /// Virtual networks of the fabric: compute request and compute response (facts.md 4.3).
@@ -310,7 +310,7 @@ impl Portals {
             HeldMessage {
                 from: self.common.directory.process_at(operation.initiator).unwrap_or(Process(u32::MAX)),
                 to,
-                put: operation.kind != Kind::Get,
+                put: operation.kind != RequestKind::Get,
                 pt: operation.pt,
                 match_bits: operation.match_bits,
                 length: operation.rlength,
@@ -514,12 +514,12 @@ impl Portals {
                 port.engine.stages.matched(now, visited, &self.common.config);
             }
             Command::Put { local, length, inline, ack, target, hdr_data } => {
-                let operation = self.operation(Kind::Put, process, length, &target, hdr_data);
+                let operation = self.operation(RequestKind::Put, process, length, &target, hdr_data);
                 let request = Order { operation, to: target.process, local, inline, ack, atomic: None, bridged: None, triggered };
                 self.request(now, process, request, out);
             }
             Command::Get { local, length, target } => {
-                let operation = self.operation(Kind::Get, process, length, &target, 0);
+                let operation = self.operation(RequestKind::Get, process, length, &target, 0);
                 let (inline, ack) = (None, AckRequest::None);
                 let request = Order { operation, to: target.process, local, inline, ack, atomic: None, bridged: None, triggered };
                 self.request(now, process, request, out);
@@ -529,7 +529,7 @@ impl Portals {
             Command::Allreduce(_) => {}
             Command::Atomic(atomic) => {
                 let Atomic { local, fetched, length, inline, ack, target, hdr_data, operation: what, datatype, operand } = *atomic;
-                let kind = if fetched.is_some() { Kind::FetchAtomic } else { Kind::Atomic };
+                let kind = if fetched.is_some() { RequestKind::FetchAtomic } else { RequestKind::Atomic };
                 let mut operation = self.operation(kind, process, length, &target, hdr_data);
                 operation.atomic = Some((what, datatype));
                 let combine = Combine { operation: what, datatype, operand, fetch: fetched.is_some() };
@@ -547,7 +547,7 @@ impl Portals {
         self.schedule_retries(now, process, out);
     }
 
-    fn operation(&self, kind: Kind, process: u32, length: u64, target: &RemoteTarget, hdr_data: u64) -> Operation {
+    fn operation(&self, kind: RequestKind, process: u32, length: u64, target: &RemoteTarget, hdr_data: u64) -> Operation {
         let Local { place, user, .. } = self.locals[process as usize];
         Operation {
             kind,

@@ -8,7 +8,7 @@ use narrows_units::{Bytes, SimTime};
 use super::message::{Due, Header, Incoming, Phase, Request, Response, Role};
 use super::{COMPUTE_RESPONSE, Port, Portals, Written, interface, token};
 use crate::out::{Departure, Fault, Out};
-use narrows_matching::{Arrival, Kind};
+use narrows_matching::{Arrival, RequestKind};
 
 impl Portals {
     /// The header of a request is here.
@@ -88,12 +88,12 @@ impl Portals {
         // The event of a put waits for nothing more: posted writes over PCIe do not pass each other, so the host sees
         // it behind the data (docs/decisions/0011-nic-timing.md).
         let mut at = now.max(this.ready);
-        if this.mlength() > 0 && matches!(kind, Kind::Atomic | Kind::FetchAtomic) {
+        if this.mlength() > 0 && matches!(kind, RequestKind::Atomic | RequestKind::FetchAtomic) {
             at = self.engine.stages.atomic(at, config, &self.common.durations);
         }
         // Section 3.15: an atomic takes longer than a put that comes behind it.
         let length = this.request.operation.rlength;
-        if kind != Kind::Get && length > 0 && length <= config.limits.max_waw_ordered_size.get() {
+        if kind != RequestKind::Get && length > 0 && length <= config.limits.max_waw_ordered_size.get() {
             let last = self.written.entry((this.request.operation.initiator, process)).or_default();
             at = at.max(*last);
             *last = at;
@@ -114,12 +114,12 @@ impl Portals {
     /// The data of a request are in memory.
     pub(super) fn landed(&mut self, now: SimTime, message: u32, out: &mut impl Out<Portals>) {
         match self.incoming.at(message).request.operation.kind {
-            Kind::Get => self.respond(now, message, out),
-            Kind::FetchAtomic => {
+            RequestKind::Get => self.respond(now, message, out),
+            RequestKind::FetchAtomic => {
                 self.settle_data(now, message, out);
                 self.respond(now, message, out);
             }
-            Kind::Put | Kind::Atomic => {
+            RequestKind::Put | RequestKind::Atomic => {
                 if self.waits_for_first(message) {
                     return;
                 }
@@ -214,7 +214,7 @@ impl Portals {
         let this = self.incoming.at(message);
         let (kind, handle, result) = (this.request.operation.kind, this.request.handle, this.outcome());
         let ends = this.request.answer_ends();
-        if matches!(kind, Kind::Put | Kind::Atomic) {
+        if matches!(kind, RequestKind::Put | RequestKind::Atomic) {
             let header = Header::Response(Response { handle, ends, result, payload: None });
             self.send_small(now, self.asker(&this.request), header, out);
             return self.finish(message, out);
@@ -222,9 +222,9 @@ impl Portals {
         let initiator = this.request.operation.initiator;
         let length = result.map_or(0, |accepted| accepted.mlength);
         // What an atomic fetched is in the NIC already.
-        let read = kind == Kind::Get && length > 0;
+        let read = kind == RequestKind::Get && length > 0;
         let payload = match kind {
-            Kind::Get => read.then(|| out.reserve()),
+            RequestKind::Get => read.then(|| out.reserve()),
             _ => this.request.payload,
         };
         if length > 0 {
@@ -244,7 +244,7 @@ impl Portals {
         };
         out.depart(self.port, departure);
         if !read {
-            if kind == Kind::Get {
+            if kind == RequestKind::Get {
                 self.complete(now, message, out);
             }
             self.finish(message, out);

@@ -233,5 +233,5 @@ impl Replay {
 /// The last words of a process that has an error.
 fn last_words(processes: &parallel::Processes) -> ProcessError {
     let heard = processes.gather(&());
-    heard.err().unwrap_or_else(|| ProcessError::Silent(String::from("one of them has an error, and does not say which")))
+    heard.err().unwrap_or_else(|| ProcessError::Silent(parallel::ExchangeError::Unsaid))
 }

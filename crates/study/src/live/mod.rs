@@ -17,7 +17,7 @@ use crate::{ComputeScale, MachineSpec, Observer, StudyError, TimelineSpec};
 use narrows_channel::counter;
 use narrows_channel::stretches::Tables;
 use narrows_channel::{Header, Mapping};
-use narrows_launch as launch;
+use narrows_launch::{self as launch, LaunchError};
 use narrows_live::Report;
 use narrows_output::Meter;
 use narrows_traffic::Class;
@@ -237,7 +237,7 @@ impl Plan<'_> {
         let spec = self.spec;
         let timeline = spec.timeline.as_ref().map(TimelineSpec::open).transpose()?;
         // Before any thread.
-        let scratch = launch::Scratch::create().map_err(host)?;
+        let scratch = launch::Scratch::create()?;
         let alive = scratch.path().join("alive");
         std::fs::create_dir(&alive).map_err(|error| StudyError::Read { path: alive.clone(), error })?;
         let (mapping, channel) = Mapping::create(spec.ranks(), self.settings()).map_err(host)?;
@@ -264,7 +264,7 @@ impl Plan<'_> {
             world.set_background(background);
         }
 
-        let fitted = |library: &Path| launch::Preload::fitted(library, self.program.mpi.file.as_deref()).map_err(host);
+        let fitted = |library: &Path| launch::Preload::fitted(library, self.program.mpi.file.as_deref());
         let preload = fitted(&self.program.libraries.join("libnarrows-preload.so"))?;
         let recorder = spec.recorder.as_ref().map(|recorder| fitted(&self.program.recorder(recorder))).transpose()?;
         let opened = |fd: &OwnedFd| format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
@@ -417,24 +417,24 @@ const LAUNCHER: &str = "libnarrows-launcher.so";
 ///
 /// # Errors
 /// They are not beside the program.
-pub fn libraries() -> Result<PathBuf, String> {
-    let exe = std::env::current_exe().map_err(|error| format!("the program's own folder is unknown: {error}"))?;
+pub fn libraries() -> Result<PathBuf, LaunchError> {
+    let exe = std::env::current_exe().map_err(LaunchError::OwnFolder)?;
     let folder = exe.parent().unwrap_or(Path::new("."));
     // `make build` makes this folder; the second place is an installation.
     for candidate in [folder.join("lib"), folder.join("../lib/narrows")] {
         let complete = LIBRARIES.iter().all(|name| candidate.join(name).exists());
         if complete {
-            return candidate.canonicalize().map_err(|error| format!("{}: {error}", candidate.display()));
+            return candidate.canonicalize().map_err(|error| LaunchError::Io { path: candidate, error });
         }
     }
-    Err(format!("the libraries {} are not in {}: run `make build`", LIBRARIES.join(", "), folder.join("lib").display()))
+    Err(LaunchError::Libraries { names: LIBRARIES.join(", "), folder: folder.join("lib") })
 }
 
 /// The folder with those that enter the ranks of this MPI: of another processor, beside those of this one.
 ///
 /// # Errors
 /// They are not there.
-pub fn libraries_of(mpi: &launch::Mpi, ours: &Path) -> Result<PathBuf, String> {
+pub fn libraries_of(mpi: &launch::Mpi, ours: &Path) -> Result<PathBuf, LaunchError> {
     match &mpi.foreign {
         Some(foreign) => foreign.libraries(ours, &LIBRARIES[..3]),
         None => Ok(ours.to_owned()),

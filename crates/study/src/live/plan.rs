@@ -1,7 +1,7 @@
 //! What a run is going to be: everything that can be said, and refused, before a process is started.
 
 use super::{
-    Alone, Check, Compute, Computing, LAUNCHER, Recorder, RunSpec, TimingSpec, host, launcher, libraries, libraries_of, preload_list, pscom,
+    Alone, Check, Compute, Computing, LAUNCHER, Recorder, RunSpec, TimingSpec, launcher, libraries, libraries_of, preload_list, pscom,
 };
 use crate::background;
 use crate::hardware::Networks;
@@ -97,27 +97,27 @@ impl RunSpec {
         }
         if machine.message.protocol == MessageProtocol::Pscom {
             let variables = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-            pscom::apply(variables, &mut machine).map_err(StudyError::Host)?;
+            pscom::apply(variables, &mut machine)?;
         }
         Ok(machine)
     }
 
     /// The processor of each rank.
     pub(super) fn placed(&self, machine: &Machine) -> Result<Vec<ProcessorId>, StudyError> {
-        let placement: Placement = self.placement.parse().map_err(|error| StudyError::Placement(format!("--placement: {error}")))?;
+        let placement: Placement = self.placement.parse().map_err(|error| StudyError::from(error).of("--placement"))?;
         let programs: Vec<(&str, u32)> = self.apps.iter().map(|app| (&*app.on, app.ranks)).collect();
-        narrows_machine::placement_of(&placement, machine, self.ppn, &programs).map_err(|error| StudyError::Placement(error.to_string()))
+        Ok(narrows_machine::placement_of(&placement, machine, self.ppn, &programs)?)
     }
 
     /// What is to be started, if this host has it and the room for it.
     pub(super) fn found(&self) -> Result<Program, StudyError> {
-        launch::resources::check_temporary().map_err(StudyError::Host)?;
-        launch::resources::check_files(self.ranks(), launch::resources::FILES_OF_A_RANK).map_err(StudyError::Host)?;
-        let (mpi, apps) = launcher(self.mpirun.as_deref(), &self.apps).map_err(host)?;
-        launch::resources::check_files(self.ranks(), mpi.library.open_files).map_err(StudyError::Host)?;
+        launch::resources::check_temporary()?;
+        launch::resources::check_files(self.ranks(), launch::resources::FILES_OF_A_RANK)?;
+        let (mpi, apps) = launcher(self.mpirun.as_deref(), &self.apps)?;
+        launch::resources::check_files(self.ranks(), mpi.library.open_files)?;
         self.check_transport(&mpi, &apps[0])?;
-        let own_libraries = libraries().map_err(StudyError::Host)?;
-        let libraries = libraries_of(&mpi, &own_libraries).map_err(StudyError::Host)?;
+        let own_libraries = libraries()?;
+        let libraries = libraries_of(&mpi, &own_libraries)?;
         Ok(Program { apps, mpi, libraries, own_libraries })
     }
 
@@ -243,9 +243,9 @@ impl<'a> Plan<'a> {
         let offload = offload(machine, &placement, observer)?;
         let networks = Networks::of(machine, spec.seed)?.with_faults_later(narrows_live::EPOCH);
         let background = background::sources(&spec.background, &networks, spec.seed)?;
-        machine.check_domains(placement.len()).map_err(StudyError::Placement)?;
+        machine.check_domains(placement.len())?;
         let nodes: Vec<_> = placement.iter().map(|id| id.node).collect();
-        let message = machine.message_config(machine.rails_between(&nodes).map_err(StudyError::Placement)?);
+        let message = machine.message_config(machine.rails_between(&nodes)?);
         let ways = Ways::of(machine, &message);
         ways.lines().iter().for_each(|line| says(line));
         let addresses = machine.addresses();

@@ -2,6 +2,7 @@
 //!
 //! Source of names and defaults: lib/pscom4portals/pscom_portals.c of ParaStation's pscom.
 
+use crate::StudyError;
 use narrows_machine::Machine;
 use narrows_message::PscomConfig;
 use narrows_units::Bytes;
@@ -18,7 +19,7 @@ const NAMES: [&str; 8] =
 ///
 /// # Errors
 /// Names the variable, and what it may be.
-pub(super) fn apply(variables: impl Iterator<Item = (String, String)>, machine: &mut Machine) -> Result<(), String> {
+pub(super) fn apply(variables: impl Iterator<Item = (String, String)>, machine: &mut Machine) -> Result<(), StudyError> {
     let longest = machine.message.max_portals_message.get();
     let pscom = &mut machine.message.pscom;
     let mut set: Vec<(String, String)> = variables.filter(|(name, _)| name.starts_with(PREFIX)).collect();
@@ -26,7 +27,7 @@ pub(super) fn apply(variables: impl Iterator<Item = (String, String)>, machine: 
     for (name, text) in &set {
         let short = &name[PREFIX.len()..];
         if !NAMES.contains(&short) {
-            return Err(format!("{name} is no variable of pscom4portals: it has {PREFIX} with {}", NAMES.join(", ")));
+            return Err(StudyError::Host(format!("{name} is no variable of pscom4portals: it has {PREFIX} with {}", NAMES.join(", "))));
         }
         let count = |most: u32| number(name, text, 1, u64::from(most)).map(|value| value as u32);
         match short {
@@ -42,20 +43,20 @@ pub(super) fn apply(variables: impl Iterator<Item = (String, String)>, machine: 
         }
     }
     if pscom.send_buffers > pscom.receive_buffers {
-        return Err(format!(
+        return Err(StudyError::contradiction(format!(
             "{PREFIX}SENDQ_SIZE is {}, more than {PREFIX}RECVQ_SIZE, {}: a queue full of pieces that came before their turn would drop \
              the one that they wait for, for ever",
             pscom.send_buffers, pscom.receive_buffers
-        ));
+        )));
     }
     Ok(())
 }
 
-fn number(name: &str, text: &str, least: u64, most: u64) -> Result<u64, String> {
+fn number(name: &str, text: &str, least: u64, most: u64) -> Result<u64, StudyError> {
     text.parse()
         .ok()
         .filter(|value| (least..=most).contains(value))
-        .ok_or_else(|| format!("{name}={text}: expected a number from {least} to {most}"))
+        .ok_or_else(|| StudyError::expected(format!("{name}={text}"), format!("a number from {least} to {most}")))
 }
 
 #[cfg(test)]
@@ -63,7 +64,7 @@ mod tests {
     use super::*;
     use narrows_machine::Overrides;
 
-    fn applied(variables: &[(&str, &str)]) -> Result<Machine, String> {
+    fn applied(variables: &[(&str, &str)]) -> Result<Machine, StudyError> {
         let overrides = Overrides { nodes: None, set: vec![String::from("message.protocol=pscom")] };
         let mut machine = Machine::load("bxi-v2", &overrides).unwrap();
         apply(variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())), &mut machine).map(|()| machine)
@@ -100,7 +101,7 @@ mod tests {
             ("PSP_PORTALS_FOSTER_PROGRESS", "yes", "PSP_PORTALS_FOSTER_PROGRESS=yes"),
             ("PSP_PORTALS_SENDRQ_SIZE", "16", "PSP_PORTALS_SENDRQ_SIZE is no variable of pscom4portals"),
         ] {
-            let error = applied(&[(name, value)]).unwrap_err();
+            let error = applied(&[(name, value)]).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");
         }
     }

@@ -279,10 +279,10 @@ impl ReplaySpec {
         let at = |placed: &Vec<ProcessorId>| placed.iter().map(|&id| ProcessorId { node: addresses.of(id), ..id }).collect();
         let at: Vec<Vec<ProcessorId>> = placed.iter().map(at).collect();
         let processes = mapping::processes(&at);
-        machine.check_domains(processes.iter().map(Vec::len).sum()).map_err(StudyError::Placement)?;
+        machine.check_domains(processes.iter().map(Vec::len).sum())?;
         self.compare(&machine, &rules, &placed)?;
         let nodes: Vec<NodeId> = placed.iter().flatten().map(|id| id.node).collect();
-        let rails = machine.rails_between(&nodes).map_err(StudyError::Placement)?;
+        let rails = machine.rails_between(&nodes)?;
         let nic = networks.machine_on(rails.first()).nic.portals();
         let parts = programs.into_iter().zip(placed.iter().zip(&at)).zip(&processes).map(|(((name, program), (placed, at)), processes)| {
             let layout = Layout { accelerator: machine.accelerator_board(), ..mapping::layout((topology, &plane.nodes), at) };
