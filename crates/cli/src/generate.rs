@@ -47,7 +47,8 @@ pub struct GenerateArgs {
     /// miniem-dpu) [default: the pattern's]
     #[arg(long, value_name = "N")]
     cells: Option<Cells>,
-    /// Computing of a rank per step, such as 100us; of one direct solve (miniem-like, miniem-dpu) [default: the pattern's]
+    /// Computing of a rank per step, such as 100us; of one direct solve (miniem-like, miniem-dpu) [default: the
+    /// pattern's]
     #[arg(long, value_name = "TIME")]
     compute: Option<SimTime>,
     /// The new file; - is standard output

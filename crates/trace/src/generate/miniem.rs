@@ -1,5 +1,5 @@
-//! miniEM's linear solver as the slides "DPU as data-movement accelerator" (DMX) describe it: an iteration smooths, forms
-//! the residual, has one V-cycle for each of two smaller problems, and smooths again.
+//! miniEM's linear solver as the slides "DPU as data-movement accelerator" (DMX) describe it: an iteration smooths,
+//! forms the residual, has one V-cycle for each of two smaller problems, and smooths again.
 //!
 //! * `miniem-like`: all ranks are hosts, and the two V-cycles follow each other.
 //! * `miniem-dpu`: the last third of the ranks are those of DPUs. They have the V-cycle of A22, the smaller one, while
