@@ -3,7 +3,7 @@
 
     tests/replay_live.py            Debian's Open MPI on 16 ranks of bxi-v2, computing free; prints each pair
 
-Then a program on hosts and their DPUs (thor-bf2), which comes to the same temperature wherever its parts are.
+Then two programs on hosts and their DPUs (thor-bf2, bf3), which come to the same result wherever their parts are.
 
 The bound is 1 %. The collectives of a replay are those of Open MPI's fixed decisions: other libraries choose others.
 """
@@ -29,22 +29,24 @@ def narrows(*words: object) -> str:
     return done.stdout
 
 
-def dpus(folder: Path) -> bool:
-    """examples/minimd.c on two hosts, on two DPUs, and on both, live and as a replay."""
-    program, trace, places = folder / "minimd", folder / "minimd.jsonl", folder / "places.txt"
-    subprocess.run(["mpicc.openmpi", "-O2", str(ROOT / "examples/minimd.c"), "-o", str(program), "-lm"], check=True)
-    places.write_text("0\n1\n0:bf2\n1:bf2\n")
-    machine = ["--machine", "thor-bf2", "--compute", "none"]
-    both = ["--on", "host", *machine, "--", program, "with-dpu", ":", "-n", 2, "--on", "bf2", "--", program, "with-dpu"]
-    alone = [narrows("run", "-n", 2, "--on", on, *machine, "--", program) for on in ("host", "bf2")]
+def dpus(folder: Path, source: str, preset: str, dpu: str, dpus: int, words: list[str]) -> bool:
+    """A program of examples/ on two hosts, on as many DPUs, and on hosts with DPUs, live and as a replay. What it finds
+    out, the second part of its line, must be the same; `words` come before its numbers on hosts with DPUs."""
+    program, trace, places = folder / source, folder / f"{source}.jsonl", folder / "places.txt"
+    subprocess.run(["mpicc.openmpi", "-O2", str(ROOT / f"examples/{source}.c"), "-o", str(program), "-lm"], check=True)
+    places.write_text("".join(["0\n", "1\n", *(f"{node}:{dpu}\n" for node in range(dpus))]))
+    machine = ["--machine", preset, "--compute", "none"]
+    both = ["--on", "host", *machine, "--", program, *words, ":", "-n", dpus, "--on", dpu, "--", program, *words]
+    both = ["--ppn", 1, *both]
+    alone = [narrows("run", "-n", 2, "--ppn", 1, "--on", on, *machine, "--", program) for on in ("host", dpu)]
     together = narrows("run", "-n", 2, "--out", folder / "live", *both)
     narrows("record", "-n", 2, "-o", trace, *both)
-    narrows("replay", trace, "--machine", "thor-bf2", "--mapping", places, "--out", folder / "replay")
-    temperatures = {text.split(", ")[1] for text in (*alone, together)}
+    narrows("replay", trace, "--machine", preset, "--mapping", places, "--out", folder / "replay")
+    found = {", ".join(text.split(", ")[1:-1]) for text in (*alone, together)}
     one, other = (json.loads((folder / which / "summary.json").read_text()) for which in ("live", "replay"))
     off = other["simulated_s"] / one["simulated_s"] - 1
-    good = len(temperatures) == 1 and abs(off) < BOUND and one["bytes"] == other["bytes"]
-    print(f"{'ok  ' if good else 'FAIL'} minimd on hosts and DPUs: {', '.join(sorted(temperatures))}; replay {off * 100:+.3f} %, {one['bytes']} and {other['bytes']} bytes")
+    good = len(found) == 1 and abs(off) < BOUND and one["bytes"] == other["bytes"]
+    print(f"{'ok  ' if good else 'FAIL'} {source} on hosts and DPUs: {'; '.join(sorted(found))}; replay {off * 100:+.3f} %, {one['bytes']} and {other['bytes']} bytes")
     return good
 
 
@@ -69,8 +71,11 @@ def main() -> int:
                     f"{'ok  ' if good else 'FAIL'} {source:10} {network:7} live {one['simulated_s'] * 1e6:10.3f} us, replay {other['simulated_s'] * 1e6:10.3f} us ({off * 100:+.3f} %), "
                     f"{one['bytes']} and {other['bytes']} bytes"
                 )
-        good = dpus(folder)
-        right, wrong = right + good, wrong + (not good)
+        for good in (
+            dpus(folder, "minimd", "thor-bf2", "bf2", 2, ["with-dpu"]),
+            dpus(folder, "miniem", "bf3", "bf3", 1, ["with-dpu", "2"]),
+        ):
+            right, wrong = right + good, wrong + (not good)
     print(f"{right} passed, {wrong} failed")
     return 1 if wrong else 0
 

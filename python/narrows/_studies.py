@@ -218,7 +218,7 @@ def generate(pattern: str, out: PathText, *, ranks: int, **options: object) -> P
     """Makes up a trace of a well-known pattern, as ``narrows generate``: the file.
 
     pattern: "halo3d", "fft3d", "allreduce-loop", "bcast", "lammps-like", "minimd-like", "nest-like", "hpcg-like",
-    "minife-like", "matmul-like", "lulesh-like", "transformer".
+    "minife-like", "matmul-like", "lulesh-like", "miniem-like", "miniem-dpu", "transformer".
     options: those of the command line, with underscores: ``steps=10, bytes="64KiB", compute="100us"``; of a transformer
     ``tp=8, pp=2, layers=32, micro_batch=1`` and so on.
 

@@ -24,11 +24,13 @@ Patterns: halo3d (a periodic 3-D grid, 6 neighbours), fft3d (n^3 ranks, rows exc
 bcast (from rank 0), lammps-like (the melt benchmark, 20^3 cells of 4 atoms per rank), minimd-like (32^3 cells of 4
 atoms per rank), nest-like (spikes from everybody to everybody), hpcg-like (104^3 cells per rank, 4 levels), minife-like
 (64^3 cells per rank), matmul-like (Cannon's product of matrices on n^2 ranks with accelerators), lulesh-like (n^3
-ranks, 30^3 elements each, 26 neighbours), transformer (steps of a training as Megatron-LM does them).
+ranks, 30^3 elements each, 26 neighbours), miniem-like (a solver with two V-cycles of a problem of size 120),
+miniem-dpu (the same, one V-cycle on the last third of the ranks, DPUs), transformer (steps of a training as Megatron-LM
+does them).
 Docs: docs/traces.md.")]
 pub struct GenerateArgs {
     /// halo3d, fft3d, allreduce-loop, bcast, lammps-like, minimd-like, nest-like, hpcg-like, minife-like, matmul-like,
-    /// lulesh-like or transformer
+    /// lulesh-like, miniem-like, miniem-dpu or transformer
     #[arg(value_parser = what)]
     pattern: What,
     /// Number of ranks
@@ -41,10 +43,12 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "SIZE")]
     bytes: Option<Bytes>,
     /// Cells of a rank in each direction: 64, or 128x256x128 (lammps-like, minimd-like, hpcg-like, minife-like,
-    /// lulesh-like); rows, columns and sums of its blocks (matmul-like) [default: the pattern's]
+    /// lulesh-like); rows, columns and sums of its blocks (matmul-like); size of the whole problem (miniem-like,
+    /// miniem-dpu) [default: the pattern's]
     #[arg(long, value_name = "N")]
     cells: Option<Cells>,
-    /// Computing of a rank per step, such as 100us [default: the pattern's]
+    /// Computing of a rank per step, such as 100us; of one direct solve (miniem-like, miniem-dpu) [default: the
+    /// pattern's]
     #[arg(long, value_name = "TIME")]
     compute: Option<SimTime>,
     /// The new file; - is standard output

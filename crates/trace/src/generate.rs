@@ -2,6 +2,7 @@
 //!
 //! Operations come into being when they are asked for, a step of a rank at a time: nothing is kept.
 
+mod miniem;
 mod minimd;
 mod nest;
 
@@ -41,11 +42,15 @@ pub enum Pattern {
     MatmulLike,
     /// Hydrodynamics on a cube of elements as LULESH does it: n^3 ranks, each with a cube of its own.
     LuleshLike,
+    /// A solver for Maxwell's equations as miniEM has it: two V-cycles in an iteration.
+    MiniemLike,
+    /// The same with one of them on DPUs, which are the last third of the ranks.
+    MiniemDpu,
 }
 
 impl Pattern {
     /// All of them.
-    pub const ALL: [Pattern; 11] = [
+    pub const ALL: [Pattern; 13] = [
         Pattern::Halo3d,
         Pattern::Fft3d,
         Pattern::AllreduceLoop,
@@ -57,6 +62,8 @@ impl Pattern {
         Pattern::MinifeLike,
         Pattern::MatmulLike,
         Pattern::LuleshLike,
+        Pattern::MiniemLike,
+        Pattern::MiniemDpu,
     ];
 
     /// Its name on the command line.
@@ -73,6 +80,8 @@ impl Pattern {
             Pattern::MinifeLike => "minife-like",
             Pattern::MatmulLike => "matmul-like",
             Pattern::LuleshLike => "lulesh-like",
+            Pattern::MiniemLike => "miniem-like",
+            Pattern::MiniemDpu => "miniem-dpu",
         }
     }
 
@@ -89,7 +98,9 @@ impl Pattern {
             | Pattern::HpcgLike
             | Pattern::MinifeLike
             | Pattern::LuleshLike
-            | Pattern::NestLike => 10,
+            | Pattern::NestLike
+            | Pattern::MiniemLike
+            | Pattern::MiniemDpu => 10,
             // in.lj.miniMD.32
             Pattern::MinimdLike => 100,
             Pattern::Fft3d | Pattern::MatmulLike => 1,
@@ -114,6 +125,8 @@ impl Pattern {
             // Our own choice: 4 MiB for each of the three blocks.
             Pattern::MatmulLike => Some(1024),
             Pattern::LuleshLike => Some(30),
+            // Not of a rank, but the size of the problem.
+            Pattern::MiniemLike | Pattern::MiniemDpu => Some(120),
             Pattern::Halo3d | Pattern::Fft3d | Pattern::AllreduceLoop | Pattern::Bcast | Pattern::NestLike => None,
         }
     }
@@ -161,7 +174,8 @@ pub struct Parameters {
     /// [`Pattern::MatmulLike`]: rows and columns of a rank's part of the product, and what is summed up for it at a time
     /// (1024 each).
     pub cells: Option<Cells>,
-    /// Computing of a rank in one step; the default is the pattern's.
+    /// Computing of a rank in one step; the default is the pattern's. Of [`Pattern::MiniemLike`] and
+    /// [`Pattern::MiniemDpu`] that of the direct solves.
     pub compute: Option<SimTime>,
 }
 
@@ -279,9 +293,8 @@ impl Generated {
         if parameters.bytes.is_some_and(|bytes| Bytes(bytes) > Bytes::MESSAGE_MAX) {
             return Err(Excess::Message.into());
         }
-        let own_sizes =
-            [Pattern::LammpsLike, Pattern::MinimdLike, Pattern::HpcgLike, Pattern::MinifeLike, Pattern::MatmulLike, Pattern::LuleshLike];
-        if parameters.bytes.is_some() && own_sizes.contains(&pattern) {
+        // Whoever has cells has sizes that follow from them.
+        if parameters.bytes.is_some() && pattern.cells().is_some() {
             return refuse(format!("the sizes of {} follow from its grid: leave out the bytes", pattern.name()));
         }
         if parameters.cells.is_some() && pattern.cells().is_none() {
@@ -292,8 +305,9 @@ impl Generated {
         if !cells.0.iter().all(|side| (1..=CELLS_MAX).contains(side) && side.is_multiple_of(halved)) {
             return refuse(format!("{} needs {halved} to {CELLS_MAX} cells, a multiple of {halved}; found {cells}", pattern.name()));
         }
-        if pattern == Pattern::LuleshLike && cells.0 != [cells.0[0]; 3] {
-            return refuse(format!("lulesh-like has cubes of cells, such as 30; found {cells}"));
+        let cubes = [Pattern::LuleshLike, Pattern::MiniemLike, Pattern::MiniemDpu];
+        if cubes.contains(&pattern) && cells.0 != [cells.0[0]; 3] {
+            return refuse(format!("{} has cubes of cells, such as 30; found {cells}", pattern.name()));
         }
         let side = (f64::from(ranks)).cbrt().round() as u32;
         let dimensions = match pattern {
@@ -313,7 +327,10 @@ impl Generated {
             }
             _ => grid(ranks),
         };
-        let communicators = Communicators::world(ranks);
+        if pattern == Pattern::MiniemDpu && ranks < 3 {
+            return refuse(format!("miniem-dpu needs 3 ranks, two of hosts and one of a DPU; found {ranks}"));
+        }
+        let communicators = if pattern == Pattern::MiniemDpu { miniem::communicators(ranks) } else { Communicators::world(ranks) };
         let states = (0..ranks).map(|_| State::default()).collect();
         Ok(Generated { pattern, parameters, dimensions, cells: cells.0.map(u64::from), communicators, ranks: states })
     }
@@ -348,6 +365,8 @@ impl Generated {
             Pattern::MinifeLike => script.minife(),
             Pattern::MatmulLike => script.matmul(),
             Pattern::LuleshLike => script.lulesh(number),
+            Pattern::MiniemLike => script.miniem(),
+            Pattern::MiniemDpu => script.miniem_dpu(),
         }?;
         if state.step == self.parameters.steps {
             state.sequence.end(rank, &mut state.ahead)?;
@@ -796,8 +815,9 @@ mod tests {
     #[test]
     fn given_computing_is_what_a_step_computes() {
         for pattern in Pattern::ALL {
-            // The first computes three times in a step, the second wants other numbers of ranks.
-            if matches!(pattern, Pattern::Fft3d | Pattern::MatmulLike) {
+            // The first computes three times in a step, the second wants other numbers of ranks, the last ones take it
+            // for a part.
+            if matches!(pattern, Pattern::Fft3d | Pattern::MatmulLike | Pattern::MiniemLike | Pattern::MiniemDpu) {
                 continue;
             }
             let compute = Some(SimTime::from_us(300));
