@@ -238,6 +238,7 @@ wheel: setup-demo
 	env -u CFLAGS PATH="$(CURDIR)/target/wheel-tools/bin:$$PATH" NARROWS_GLIBC=2.31 \
 	    target/wheel-tools/bin/pip --quiet wheel --no-deps --no-build-isolation --wheel-dir target/wheels .
 	target/wheel-tools/bin/auditwheel show target/wheels/narrows-*-manylinux_2_31_x86_64.whl
+	cd target/wheels && for wheel in narrows-*.whl; do sha256sum "$$wheel" >"$$wheel.sha256"; done
 
 docs-site: setup-python
 	target/python/bin/mkdocs build --quiet

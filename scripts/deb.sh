@@ -39,4 +39,5 @@ END
 (cd "$root" && find usr -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum >DEBIAN/md5sums)
 dpkg-deb --root-owner-group --build "$root" "$package" >/dev/null
 rm -rf "$root"
+(cd target && sha256sum "${package##*/}" >"${package##*/}.sha256")
 echo "$package"

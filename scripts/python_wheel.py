@@ -5,6 +5,7 @@ pip calls it (pyproject.toml, PEP 517). The wheel puts files where the binary lo
     bin/narrows                        the command line
     lib/narrows/*.so                   the libraries that enter the ranks
     include/portals4.h                 for programs that use Portals 4
+    share/man/man1/                    manual pages
     include/narrows/gsas.h             a global address space on top of it
     share/narrows/figures/             the published figures
 
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import maturin
-from maturin import build_sdist, get_requires_for_build_sdist, get_requires_for_build_wheel, prepare_metadata_for_build_wheel
+from maturin import build_sdist, get_requires_for_build_sdist, prepare_metadata_for_build_wheel
 
 __all__ = ["build_sdist", "build_wheel", "get_requires_for_build_sdist", "get_requires_for_build_wheel", "prepare_metadata_for_build_wheel"]
 
@@ -43,6 +44,26 @@ LIBRARIES = {
     "narrows_recorder": "narrows-recorder",
     "narrows_launcher": "narrows-launcher",
 }
+
+
+# What `pip install .` needs beside Python, and how to get it.
+NEEDS = {
+    "cargo": "Rust 1.88 or newer: https://rustup.rs, or `curl https://sh.rustup.rs -sSf | sh`",
+    "cc": "a C compiler: `apt-get install gcc`",
+}
+
+
+def get_requires_for_build_wheel(config_settings: dict[str, Any] | None = None) -> list[str]:
+    """Nothing more; says what is missing before anything is built."""
+    given = {"cargo": os.environ.get("CARGO", "cargo")}
+    missing = [how for program, how in NEEDS.items() if shutil.which(given.get(program, program)) is None]
+    if missing:
+        lines = "\n".join(f"  * {how}" for how in missing)
+        sys.exit(
+            f"narrows: the sources need tools that are not in PATH:\n{lines}\n"
+            "  scripts/setup.sh demo installs all of them on Debian and Ubuntu; a prebuilt wheel needs none (README.md)"
+        )
+    return []
 
 
 def copy(source: Path, target: Path) -> None:
@@ -80,6 +101,7 @@ def stage() -> None:
     shutil.copyfile(ROOT / "capi/portals4/include/portals4.h", DATA / "data/include/portals4.h")
     shutil.copytree(ROOT / "capi/portals4/include/narrows", DATA / "data/include/narrows")
     shutil.copytree(ROOT / "figures", DATA / "data/share/narrows/figures")
+    subprocess.run([built / "narrows", "man", DATA / "data/share/man/man1"], check=True, stderr=subprocess.DEVNULL)
 
 
 def build_wheel(wheel_directory: str, config_settings: dict[str, Any] | None = None, metadata_directory: str | None = None) -> str:

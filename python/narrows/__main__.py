@@ -15,6 +15,7 @@ from typing import Any
 
 from narrows import NarrowsError, Study, calibrate, compare, iron_law, machine, replay, run, sensitivity, sweep, traffic
 from narrows._calibration import FARTHEST, nearest_base
+from narrows._extras import how_to_install
 from narrows._iron_law import KERNELS
 from narrows._machine import Machine
 from narrows._sensitivity import of_program
@@ -62,6 +63,7 @@ def main() -> int:
     comparison.add_argument("first", metavar="A", help="a machine, or a folder that --out has written")
     comparison.add_argument("second", metavar="B", help="another one of the same kind")
     comparison.add_argument("--all", action="store_true", help="shows what is equal too")
+    comparison.add_argument("--html", type=Path, metavar="FILE", help="writes the table as a page")
     comparison.add_argument("--json", action="store_true", help="prints a JSON object")
     sensitive = commands.add_parser(
         "sensitivity",
@@ -104,7 +106,8 @@ def main() -> int:
         print(f"narrows: error: {error}", file=sys.stderr)
         return 2
     except ModuleNotFoundError as error:
-        print(f"narrows: error: narrows {options.command} needs the Python package {error.name}: pip install {error.name}", file=sys.stderr)
+        name = error.name or "that it imports"
+        print(f"narrows: error: narrows {options.command} needs the Python package {name}: {how_to_install(name)}", file=sys.stderr)
         return 2
     except OSError as error:
         # What could not be written: what went before it has been printed.
@@ -260,6 +263,8 @@ def _calibrate(options: argparse.Namespace) -> int:
 
 def _compare(options: argparse.Namespace) -> int:
     found = compare(options.first, options.second, all=options.all)
+    if options.html is not None:
+        found.report(options.html)
     if options.json:
         print(json.dumps({"a": found.names[0], "b": found.names[1], "equal": found.equal, "rows": found.table.to_rows()}))
     else:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from narrows._extras import need
 from narrows._machine import UNITS, Machine, as_machine, presets
 from narrows._native import NarrowsError
 from narrows._progress import Progress, shown
@@ -189,6 +190,7 @@ def calibrate(
     Raises NarrowsError for a file that is none of these, a constant that is no time or rate, a key that does not exist,
     and a base with groups of nodes.
     """
+    need("calibrate()", "numpy", "scipy")
     import numpy
 
     machine, kept = _fixed(as_machine(base), fix)

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,10 @@ _OF_THIS_COMPUTER = {"wall_s", "reading_s", "replay_s", "peak_rss_bytes", "messa
 }
 
 
+# Characters of a line of text at most.
+WIDTH = 100
+
+
 @dataclass(frozen=True)
 class Comparison:
     """What :func:`compare` has found."""
@@ -32,23 +37,57 @@ class Comparison:
 
     @property
     def text(self) -> str:
-        """The table with aligned columns."""
+        """The table with aligned columns, 100 characters wide at most: what is longer goes on in the next line."""
         rows = self.table.to_rows()
         if not rows:
             return f"no difference in {self.equal} values\n"
-        cells = [("", *self.names, "B / A")]
+        cells = [("", "A", "B", "B / A")]
         cells += [(row["key"], row["a"], row["b"], "" if row["ratio"] is None else f"{row['ratio']:.4g}") for row in rows]
-        widths = [max(len(row[column]) for row in cells) for column in range(4)]
-        lines = []
-        for key, *values in cells:
-            columns = zip(values, widths[1:], strict=True)
-            lines.append(f"{key:{widths[0]}}  {'  '.join(f'{value:>{width}}' for value, width in columns)}".rstrip())
+        widths = _widths([max(len(row[column]) for row in cells) for column in range(4)])
+        lines = [f"{letter} = {name}" for letter, name in zip("AB", self.names, strict=True)]
+        for row in cells:
+            parts = [_broken(cell, width) for cell, width in zip(row, widths, strict=True)]
+            for part in zip_longest(*parts, fillvalue=""):
+                key, *values = part
+                columns = zip(values, widths[1:], strict=True)
+                lines.append(f"{key:{widths[0]}}  {'  '.join(f'{value:>{width}}' for value, width in columns)}".rstrip())
         differences = sum(row["a"] != row["b"] for row in rows)
         lines.append(f"{differences} differences, {self.equal} equal")
         return "\n".join(lines) + "\n"
 
+    def report(self, path: str | os.PathLike[str], title: str | None = None) -> Path:
+        """Writes one HTML page with the table."""
+        from narrows import _native
+        from narrows._report import columns
+
+        named = title or f"{self.names[0]} and {self.names[1]}"
+        notes = [f"A is {self.names[0]}, B is {self.names[1]}. {len(self.table)} rows; {self.equal} values are the same in both."]
+        page = Path(path)
+        page.write_text(_native.study_page(f"Comparison: {named}", notes, [], [], columns(self.table), ""))
+        return page
+
     def __repr__(self) -> str:
         return f"<Comparison of {self.names[0]} and {self.names[1]}: {len(self.table)} rows>"
+
+
+def _widths(wanted: list[int]) -> list[int]:
+    """Of the columns: the widest get narrower until all fit."""
+    widths = list(wanted)
+    while sum(widths) + 2 * (len(widths) - 1) > WIDTH:
+        widest = max(range(len(widths)), key=widths.__getitem__)
+        widths[widest] -= 1
+    return widths
+
+
+def _broken(text: str, width: int) -> list[str]:
+    """A text in lines of this width, broken between words and parts of keys where that is possible."""
+    lines = []
+    while len(text) > width:
+        place = max(text.rfind(mark, 0, width) for mark in (" ", ".", "/", ","))
+        place = width if place < width // 2 else place + 1
+        lines.append(text[:place].rstrip())
+        text = text[place:].lstrip()
+    return [*lines, text]
 
 
 def compare(

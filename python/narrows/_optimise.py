@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from narrows._extras import need
 from narrows._native import NarrowsError
 from narrows._progress import Progress, shown
 from narrows._sweep import Study, _check_name
@@ -51,7 +52,7 @@ def optimise(
     progress: bool | Progress | None = None,
     **named: Any,
 ) -> Optimisation:
-    """Looks for the best point of a study; Optuna (``pip install optuna``) says where.
+    """Looks for the best point of a study; Optuna (``pip install 'narrows[optimise]'``) says where.
 
     function, ``fixed``, ``named``: as of :func:`sweep`.
     space: what may be changed: arguments of the function, and keys of its machine. A list has the values to choose from;
@@ -67,10 +68,8 @@ def optimise(
     where no point is an answer, for a name that is neither an argument nor a key, an objective that no row has, and
     without Optuna.
     """
-    try:
-        import optuna
-    except ImportError:
-        raise NarrowsError("nw.optimise needs Optuna: pip install optuna, or pip install '.[optimise]'") from None
+    need("optimise()", "optuna")
+    import optuna
 
     asked = [*_listed(minimise), *_listed(maximise)]
     directions = [optuna.study.StudyDirection.MINIMIZE for _ in _listed(minimise)]

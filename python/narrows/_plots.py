@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from narrows import _native
 from narrows._native import NarrowsError
 
 if TYPE_CHECKING:
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
     from narrows._results import Result
 
 # M. Okabe, K. Ito: Color Universal Design, 2008; without its yellow, which is hard to see on white.
-COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
+COLOURS, _roles = _native.colours()
+# What ranks do with their time: the same colours as in reports.
+ROLES = dict(_roles)
 MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
 DASHES = ["-", "--", "-.", ":"]
 HEAT = "cividis"
@@ -250,7 +253,7 @@ class Plots:
         unit, factor = _time_unit([1e9 * sum(values) for values in zip(*means.values(), strict=True)])
         ax = _axes(ax)
         below = [0.0] * len(groups)
-        for (name, values), colour, hatch in zip(means.items(), (COLOURS[0], COLOURS[4], "0.8"), ("", "//", ".."), strict=True):
+        for (name, values), colour, hatch in zip(means.items(), map(ROLES.__getitem__, means), ("", "//", ".."), strict=True):
             heights = [1e9 * factor * value for value in values]
             places = [begin * group for begin in range(len(groups))]
             ax.bar(
@@ -271,9 +274,9 @@ class Plots:
         unit, factor = _time_unit([1e9 * rows[-1]["end_s"]])
         ax = _axes(ax)
         styles: dict[str, tuple[str, str, float]] = {
-            "computing": (COLOURS[0], "-", 5),
-            "MPI software": (COLOURS[4], "-", 5),
-            "message": (COLOURS[1], "--", 1.5),
+            "computing": (ROLES["computing"], "-", 5),
+            "MPI software": (ROLES["MPI software"], "-", 5),
+            "message": (ROLES["message"], "--", 1.5),
         }
         for what, (colour, dashes, width) in styles.items():
             of = [row for row in rows if row["what"] == what]

@@ -1,15 +1,11 @@
-"""One HTML page of a result or a sweep: what was run, on what machine, the numbers, the pictures. Nothing is loaded from
-elsewhere.
+"""One HTML page of a result or a sweep. What makes the page is the same as for the command line (`crates/study`,
+`report`); this gathers what it is made of.
 """
 
-import base64
-import datetime
-import io
 import json
-import math
 import os
-from collections.abc import Mapping, Sequence
-from html import escape
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,176 +15,105 @@ if TYPE_CHECKING:
     from narrows._results import Result, Table
     from narrows._sweep import Study
 
-# Rows of a table on the page at most; the Parquet files have all.
-ROWS = 200
-# Calls of a timeline at most, and messages: a browser draws as many in a few hundredths of a second.
-SLICES = 20_000
-
-# A table that is wider than the window is moved, not cut; pictures shrink with it.
-_STYLE = """
-body{font:15px/1.45 system-ui,sans-serif;max-width:860px;margin:2em auto;padding:0 1em;color:#222;background:#fff}
-h1{font-size:1.5em}h2{font-size:1.15em;margin:1.6em 0 .4em}p{margin:.3em 0}.origin{font-size:.85em;color:#555}
-.failed{color:#a40000;font-weight:600}
-table{border-collapse:collapse;display:block;max-width:100%;overflow-x:auto}
-td,th{padding:.2em .9em .2em 0;text-align:right;border-bottom:1px solid #eee;white-space:nowrap}
-td:first-child,th:first-child{text-align:left}
-img{width:100%;height:auto}figure{margin:0 0 1.2em}figcaption{color:#555}
-pre{overflow-x:auto;background:#f6f6f6;padding:.6em;font-size:.85em}summary{cursor:pointer;padding:.3em 0}
-@media(min-width:700px){.pictures{display:grid;grid-template-columns:1fr 1fr;gap:0 1.5em}}
-@media print{details{display:none}}
-"""
-
-_CAPTIONS = {
-    "throughput": "How much of the offered traffic arrives",
-    "latency": "How long packets take",
-    "completion": "How long messages take",
-    "queues": "Packets that wait in switches",
-    "queue_heatmap": "Where packets wait",
-    "link_utilisation": "How busy the links are",
-    "topology": "Where the network is busy",
-    "communication": "Who sends what to whom",
-    "ranks": "Where each rank's time went",
-    "critical_path": "What the end had to wait for",
-}
+# Pictures of a sweep at most, and curves of one.
+_PICTURES, _CURVES = 6, 7
+# Columns of a sweep's table that say nothing of what was simulated.
+_OF_SWEEP = {"point", "status", "error", "seed", "digest", "wall_s", "exit_code", "saturated", "partial", "steady", "too_short"}
 
 
 def of_result(result: "Result", path: str | os.PathLike[str], title: str | None) -> Path:
-    summary = result.summary
-    machine = summary.get("machine", {})
-    about = str(summary.get("pattern") or summary.get("trace") or _words(summary.get("program") or summary.get("traces") or []))
-    kinds = {"traffic": "Synthetic traffic", "replay": "Replay", "run": "Live run", "analysis": "Trace"}
-    parts = []
-    if summary.get("failure"):
-        parts.append(f'<p class="failed">{escape(str(summary["failure"]))}</p>')
-    parts.append(_numbers(summary))
-    parts.append(_pictures(result))
-    parts.append(_timeline(result))
-    name, table = next(iter(result.tables.items()))
-    parts.append(f"<h2>{escape(name)}</h2>{_table(table)}")
-    if result.text:
-        parts.append(f"<details><summary>What the command line prints</summary><pre>{escape(result.text)}</pre></details>")
-    if machine:
-        described = escape(str(machine.get("machine", {}).get("description", "")))
-        text = escape(json.dumps(machine, indent=1))
-        parts.append(f"<details><summary>The machine: {described}</summary><pre>{text}</pre></details>")
-    of = [f"machine {machine['machine']['name']}"] if machine else []
-    of += [f"seed {summary['seed']}"] if "seed" in summary else []
-    return _write(path, title or f"{kinds[result.kind]}: {about}", of, parts)
+    page = _native.result_page(
+        result.kind,
+        title,
+        json.dumps(result.summary),
+        tables(result.tables),
+        list(result.pictures.items()),
+        result.text,
+        _command(result),
+    )
+    return _write(path, page)
 
 
 def of_study(study: "Study", path: str | os.PathLike[str], title: str | None) -> Path:
-    table = study.table
     done = len(study.points) - len(study.failures)
-    parts = [f"<p>{len(study.points)} points, {done} of them done, {len(study.failures)} failed.</p>"]
-    if study.failures:
-        rows = [{"point": ", ".join(f"{name} {value}" for name, value in point.items()), "why": text} for point, text in study.failures]
-        parts.append(f"<h2>Failed</h2>{_rows(rows[:ROWS])}")
-    parts.append(f"<h2>Points</h2>{_table(table)}")
-    return _write(path, title or f"Sweep: {study.function_name}", [], parts)
+    notes = [f"{len(study.points)} points, {done} of them done, {len(study.failures)} failed."]
+    alarms = [f"{', '.join(f'{name} {value}' for name, value in point.items())}: {text}" for point, text in study.failures]
+    curves = _curves(study)
+    page = _native.study_page(title or f"Sweep: {study.function_name}", notes, alarms, curves, columns(study.table), "")
+    return _write(path, page)
 
 
-def _write(path: str | os.PathLike[str], title: str, of: Sequence[str], parts: Sequence[str]) -> Path:
-    path = Path(path)
-    origin = ", ".join([f"narrows {_native.__version__}", datetime.date.today().isoformat(), *of])
-    body = "\n".join(parts)
-    path.write_text(
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>\n<h1>{escape(title)}</h1>\n"
-        f'<p class="origin">{escape(origin)}</p>\n{body}\n</body></html>\n'
-    )
-    return path
+def tables(named: Mapping[str, "Table"]) -> list[tuple[str, list[tuple[str, list[Any]]]]]:
+    """Tables as the library takes them."""
+    return [(name, columns(table)) for name, table in named.items()]
 
 
-def _pictures(result: "Result") -> str:
-    from matplotlib import pyplot
-
-    figures = []
-    for name in result.plot.names():
-        ax = getattr(result.plot, name)()
-        drawn = io.BytesIO()
-        ax.figure.savefig(drawn, format="svg", metadata={"Date": None})
-        pyplot.close(ax.figure)
-        # As a file of its own: names inside of pictures do not meet.
-        source = base64.b64encode(drawn.getvalue()).decode()
-        caption = escape(_CAPTIONS[name])
-        image = f'<img alt="{caption}" src="data:image/svg+xml;base64,{source}">'
-        figures.append(f'<figure id="{name}">{image}<figcaption>{caption}</figcaption></figure>')
-    return f'<h2>Pictures</h2><div class="pictures">{"".join(figures)}</div>' if figures else ""
+def columns(table: "Table") -> list[tuple[str, list[Any]]]:
+    arrow = table.to_arrow()
+    return [(name, _values(column.to_pylist())) for name, column in zip(arrow.column_names, arrow.columns, strict=True)]
 
 
-def _timeline(result: "Result") -> str:
-    """Something to zoom, where there is a timeline."""
-    if "calls" not in result.tables:
-        return ""
-    calls = sorted(result.calls.to_rows(), key=lambda row: float(row["begin_s"]))
-    names = sorted({row["call"] for row in calls})
-    places = {name: place for place, name in enumerate(names)}
-    shown = [[row["rank"], places[row["call"]], *(1e9 * row[f"{of}_s"] for of in ("begin", "end", "waited"))] for row in calls[:SLICES]]
-    end = calls[SLICES]["begin_s"] if len(calls) > SLICES else math.inf
-    messages = [
-        [
-            row["from_rank"],
-            row["to_rank"],
-            1e9 * (row["begin_s"] if row["posted_s"] is None else row["posted_s"]),
-            1e9 * row["tail_s"],
-            row["bytes"],
+def _values(values: list[Any]) -> list[Any]:
+    """Numbers and gaps, or texts."""
+    if all(value is None or isinstance(value, bool | int | float) for value in values):
+        return values
+    return [None if value is None else str(value) for value in values]
+
+
+def _curves(study: "Study") -> list[tuple[str, str, str, list[tuple[str, list[tuple[float, float | None]]]]]]:
+    """Pictures of what comes out against what was changed: means over repeats, a curve for each value of the others."""
+    rows = study.table.to_rows()
+    changed = [name for name in dict.fromkeys(name for point in study.points for name in point) if name != "seed"]
+    changed = [name for name in changed if len({str(row.get(name)) for row in rows}) > 1]
+    along = next((name for name in changed if _numeric(row.get(name) for row in rows)), None)
+    if along is None:
+        return []
+    others = [name for name in changed if name != along]
+    outcomes = [name for name in study.table.columns if name not in {*changed, *_OF_SWEEP} and _numeric(row[name] for row in rows)]
+    outcomes = [name for name in outcomes if len({row[name] for row in rows if row[name] is not None}) > 1]
+    pictures = []
+    for outcome in outcomes[:_PICTURES]:
+        curves: dict[str, dict[float, list[float]]] = {}
+        for row in rows:
+            if row[outcome] is not None and row.get(along) is not None:
+                name = ", ".join(f"{other.rpartition('.')[2]} {row.get(other)}" for other in others) or _words(outcome)
+                curves.setdefault(name, {}).setdefault(row[along], []).append(row[outcome])
+        drawn: list[tuple[str, list[tuple[float, float | None]]]] = [
+            (name, [(float(place), sum(values) / len(values)) for place, values in sorted(points.items())])
+            for name, points in list(curves.items())[:_CURVES]
         ]
-        for row in result.transfers.to_rows()
-        if row["from_rank"] >= 0 and row["kind"] != "ack" and row["tail_s"] is not None and row["begin_s"] < end
-    ]
-    part = f" The first {SLICES} of {len(calls)} calls." if len(calls) > SLICES else ""
-    # A name cannot end the script.
-    data = json.dumps({"names": names, "calls": shown, "messages": messages[:SLICES]}).replace("</", "<\\/")
-    script = (Path(__file__).parent / "timeline.js").read_text()
-    return (
-        f"<h2>Timeline</h2><p>Wheel or buttons: nearer and further; drag to move.{part}</p>"
-        f'<div id="timeline"></div><script>{script}timeline(document.getElementById("timeline"), {data});</script>'
-    )
+        left_out = f" (the first {_CURVES} of {len(curves)} curves)" if len(curves) > _CURVES else ""
+        pictures.append((f"{_words(outcome)} against {_words(along)}{left_out}", _words(along), _words(outcome), drawn))
+    return pictures
 
 
-def _numbers(summary: Mapping[str, Any]) -> str:
-    rows = []
-    for name, value in summary.items():
-        if isinstance(value, str | int | float) and name not in ("narrows", "version", "exit_code", "failure"):
-            rows.append({"": name.removesuffix("_s").replace("_", " "), "value": _quantity(name, value)})
-    return f"<h2>Numbers</h2>{_rows(rows)}"
+def _numeric(values: Iterable[Any]) -> bool:
+    known = [value for value in values if value is not None]
+    return bool(known) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in known)
 
 
-def _quantity(name: str, value: Any) -> str:
-    """With its unit, as the name says it."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value)
-    if name.endswith("_per_s"):
-        return f"{value:,.0f} per second"
-    if name.endswith("_s"):
-        for unit, length in (("s", 1.0), ("ms", 1e-3), ("\N{MICRO SIGN}s", 1e-6), ("ns", 1e-9)):
-            if abs(value) >= length:
-                return f"{value / length:.3f} {unit}"
-        return f"{value} s"
-    if name.endswith("bytes"):
-        for unit, length in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-            if value >= length:
-                return f"{value / length:.2f} {unit}"
-        return f"{value} bytes"
-    return f"{value:,}" if isinstance(value, int) and name != "seed" else f"{value:g}"
+def _words(name: str) -> str:
+    """A column in words, with its unit."""
+    for suffix, unit in (("_per_s", "per second"), ("_ns", "ns"), ("_us", "us"), ("_ms", "ms"), ("_s", "s"), ("_bytes", "bytes")):
+        if name.endswith(suffix):
+            return f"{name.removesuffix(suffix).replace('_', ' ')} ({unit})"
+    return name.replace("_", " ")
 
 
-def _words(words: Sequence[Any]) -> str:
-    return " ".join(str(word) for word in words)
+def _command(result: "Result") -> str:
+    """What gives the same result from a shell, where that is one command."""
+    machine = result.summary.get("machine", {}).get("machine", {}).get("name")
+    words: Sequence[Any]
+    if result.kind == "analysis" and "trace" in result.summary:
+        words = ["narrows", "analyse", result.summary["trace"], "--report", "out/"]
+    elif machine is None or result.command is None:
+        return ""
+    else:
+        words = result.command
+    return shlex.join(str(word) for word in words)
 
 
-def _table(table: "Table") -> str:
-    rows = table.to_arrow().slice(0, ROWS).to_pylist()
-    more = f"<p>The first {ROWS} of {len(table)} rows.</p>" if len(table) > ROWS else ""
-    return _rows(rows) + more
-
-
-def _rows(rows: Sequence[Mapping[str, Any]]) -> str:
-    def cell(value: Any) -> str:
-        return "" if value is None else escape(f"{value:.6g}" if isinstance(value, float) else str(value))
-
-    if not rows:
-        return "<p>No rows.</p>"
-    head = "".join(f"<th>{escape(name)}</th>" for name in rows[0])
-    body = "".join(f"<tr>{''.join(f'<td>{cell(value)}</td>' for value in row.values())}</tr>" for row in rows)
-    return f"<table><tr>{head}</tr>{body}</table>"
+def _write(path: str | os.PathLike[str], page: str) -> Path:
+    path = Path(path)
+    path.write_text(page)
+    return path

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from narrows._extras import need
 from narrows._native import NarrowsError, NativeOutcome
 
 if TYPE_CHECKING:
@@ -60,13 +61,15 @@ class Table:
         return pyarrow.table(self._source)
 
     def to_polars(self) -> "polars.DataFrame":
-        """As a data frame of polars (``pip install polars``)."""
+        """As a data frame of polars (``pip install 'narrows[frames]'``)."""
+        need("to_polars()", "polars")
         import polars
 
         return polars.DataFrame(self)
 
     def to_pandas(self) -> "pandas.DataFrame":
-        """As a data frame of pandas (``pip install pandas``)."""
+        """As a data frame of pandas (``pip install 'narrows[frames]'``)."""
+        need("to_pandas()", "pandas")
         return self.to_arrow().to_pandas()
 
     def to_rows(self) -> list[dict[str, Any]]:
@@ -124,6 +127,8 @@ class Result:
         stdout: str = "",
         warnings: Sequence[str] = (),
         native: NativeOutcome | None = None,
+        command: Sequence[str] | None = None,
+        pictures: Mapping[str, str] | None = None,
     ) -> None:
         self.kind = kind
         """ "traffic", "replay", "run" or "analysis"."""
@@ -135,7 +140,10 @@ class Result:
         """What the program printed (``run``)."""
         self.warnings = list(warnings)
         """What to check before these results are trusted."""
+        self.command = None if command is None else list(command)
+        """The command line that gives the same, where there is one."""
         self._native = native
+        self._pictures = None if pictures is None else dict(pictures)
 
     @property
     def simulated_s(self) -> float:
@@ -166,9 +174,17 @@ class Result:
     @property
     def plot(self) -> "Plots":
         """Pictures, by matplotlib: ``result.plot.latency()``."""
+        need("plot", "matplotlib")
         from narrows._plots import Plots
 
         return Plots(self)
+
+    @property
+    def pictures(self) -> dict[str, str]:
+        """The pictures of the command line, by name, as SVG: those that :meth:`report` has."""
+        if self._pictures is None:
+            self._pictures = {} if self._native is None else dict(self._native.pictures())
+        return self._pictures
 
     def critical_path(self) -> Table:
         """What the end of a run or a replay had to wait for, back to its beginning: parts without a gap, in the order of
@@ -176,11 +192,11 @@ class Result:
 
         Raises NarrowsError where there is no complete timeline (``timeline="FILE"`` of run() and replay()).
         """
-        import pyarrow
+        from narrows import _native
+        from narrows._report import tables
 
-        from narrows._critical import critical_path
-
-        return Table(pyarrow.Table.from_pylist(critical_path(self)))
+        needed = {name: table for name, table in self.tables.items() if name in ("calls", "transfers")}
+        return Table(_native.critical_path(self.kind, json.dumps(self.summary), tables(needed)))
 
     def otf2(self, folder: str | os.PathLike[str]) -> Path:
         """Writes the timeline as an OTF2 archive, for Vampir, Scalasca and their like: a location for each rank (another
@@ -210,17 +226,20 @@ class Result:
         folder.mkdir(parents=True, exist_ok=True)
         for name, table in self.tables.items():
             pyarrow.parquet.write_table(table.to_arrow(), folder / f"{name}.parquet")
+        for name, picture in self.pictures.items():
+            (folder / f"{name}.svg").write_text(picture)
         (folder / "summary.json").write_text(json.dumps(self.summary, indent=2) + "\n")
         return folder
 
     def report(self, path: str | os.PathLike[str], title: str | None = None) -> Path:
-        """Writes one HTML page with everything in it: what was run, the numbers, the pictures, the machine."""
+        """Writes one HTML page with everything in it: what was run, the numbers, the pictures, the machine. It is the page
+        that ``--out`` of the command line writes."""
         from narrows import _report
 
         return _report.of_result(self, path, title)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_native": None}
+        return {**self.__dict__, "_native": None, "_pictures": self.pictures}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -231,14 +250,14 @@ class Result:
         return f"<Result of {self.kind}: {simulated}tables: {tables}>"
 
 
-def of_native(kind: str, native: NativeOutcome) -> Result:
+def of_native(kind: str, native: NativeOutcome, command: Sequence[str]) -> Result:
     """What a study in this process gives; raises StudyFailed."""
     import warnings
 
     for text in native.warnings:
         warnings.warn(text, NarrowsWarning, stacklevel=3)
     tables = {name: Table(table) for name, table in native.tables}
-    result = Result(kind, json.loads(native.summary), tables, text=native.text(), warnings=native.warnings, native=native)
+    result = Result(kind, json.loads(native.summary), tables, text=native.text(), warnings=native.warnings, native=native, command=command)
     if native.failure is not None:
         raise StudyFailed(native.failure, result, int(result.summary["exit_code"]))
     return result
@@ -277,7 +296,8 @@ def load(folder: str | os.PathLike[str]) -> Result:
     if kind == "run":
         schema = pyarrow.schema(_RANKS, metadata={"narrows.schema": str(summary["schema"])} if "schema" in summary else None)
         tables["ranks"] = Table(pyarrow.Table.from_pylist(summary["per_rank"], schema=schema))
-    first = [name for name in ("ranks", "points", "applications") if name in names]
+    first = [name for name in ("points", "applications", "ranks") if name in names]
     for name in [*first, *sorted(names - set(first))]:
         tables[name] = Table(pyarrow.parquet.read_table(folder / f"{name}.parquet"))
-    return Result(kind, summary, tables)
+    pictures = {path.stem: path.read_text() for path in sorted(folder.glob("*.svg"))}
+    return Result(kind, summary, tables, pictures=pictures)

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from narrows import _native
 from narrows._machine import Machine, words
@@ -79,7 +79,17 @@ def traffic(
             threads=threads,
             progress=told,
         )
-    return of_native("traffic", native)
+    options: dict[str, Any] = {
+        "load": loads,
+        "file": file,
+        "fabric": fabric,
+        "injection": injection,
+        "size": size,
+        "warmup": warmup,
+        "time": time,
+    }
+    options |= {"period": period, "seed": seed, "class": list(classes)}
+    return of_native("traffic", native, _repeat("traffic", [pattern], machine, options))
 
 
 def replay(
@@ -134,7 +144,30 @@ def replay(
             threads=threads,
             progress=told,
         )
-    return of_native("replay", native)
+    options: dict[str, Any] = {
+        "loggp": loggp,
+        "network": None if loggp is None else "loggp",
+        "ppn": ppn,
+        "mapping": mapping,
+        "collectives": collectives,
+    }
+    options |= {"period": period, "seed": seed, "compute-scale": _scales(compute_scale)}
+    if loggp is not None:
+        options |= {"mapping": None}
+    where = None if loggp is not None else "bxi-v2" if machine is None else machine
+    return of_native("replay", native, _repeat("replay", list(traces), where, options))
+
+
+def _repeat(command: str, first: Sequence[PathText], machine: Where | None, options: dict[str, Any]) -> list[str]:
+    """The command line that asks for the same."""
+    line = ["narrows", command, *(os.fspath(word) for word in first)]
+    if machine is not None:
+        name, nodes, changes = words(machine)
+        line += [f"--machine={name}", *([] if nodes is None else [f"--nodes={nodes}"]), *(f"--set={change}" for change in changes)]
+    for name, value in options.items():
+        values = value if isinstance(value, list) else [] if value is None else [value]
+        line += [f"--{name}={one}" for one in values]
+    return line
 
 
 def _scales(scale: float | PathText | Sequence[str]) -> list[str]:
@@ -204,6 +237,7 @@ def run(
             shutil.copytree(scratch, out, dirs_exist_ok=True)
     if result is not None:
         result.stdout, result.text = stdout, said
+        result.command = ["narrows", *command[1 : command.index(f"--out={scratch}")], "--", *(os.fspath(word) for word in program)]
     if code != 0 or result is None:
         marker = "narrows: error: "
         text = said[said.index(marker) + len(marker) :] if marker in said else said

@@ -212,7 +212,7 @@ class Study:
         return _plots.speedup(self.table.to_rows(), x, y, by, efficiency, ax)
 
     def report(self, path: str | os.PathLike[str], title: str | None = None) -> Path:
-        """Writes one HTML page with the table and the failures."""
+        """Writes one HTML page with curves, the table and the failures."""
         from narrows import _report
 
         return _report.of_study(self, path, title)

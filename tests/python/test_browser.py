@@ -21,11 +21,14 @@ WIDTHS = [1280, 400]
 LOOK = """(() => ({
     address: location.href,
     broken: [...document.images].filter(image => !image.complete || image.naturalWidth === 0).length,
-    images: document.images.length,
+    images: document.querySelectorAll('svg').length,
+    ground: getComputedStyle(document.body).backgroundColor,
+    texts: Math.min(...[...document.querySelectorAll('svg text:not(.origin)')].map(one =>
+        parseFloat(getComputedStyle(one).fontSize) * one.ownerSVGElement.clientWidth / one.ownerSVGElement.viewBox.baseVal.width)),
     colours: [...document.querySelectorAll('canvas')].map(one =>
         new Set(new Uint32Array(one.getContext('2d').getImageData(0, 0, one.width, one.height).data.buffer)).size),
     wide: document.documentElement.scrollWidth,
-    cut: [...document.querySelectorAll('img, svg, canvas, h1, h2, p')]
+    cut: [...document.querySelectorAll('svg, canvas, h1, h2, p, dd, pre.command')]
         .filter(one => one.getBoundingClientRect().right > document.documentElement.clientWidth + 1).length,
     size: Math.min(...[...document.querySelectorAll('p, td, th')].map(one => parseFloat(getComputedStyle(one).fontSize))),
 }))()"""
@@ -56,7 +59,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         child.communicate()
 
 
-async def look(address: str, page: Path, width: int) -> tuple[dict[str, Any], list[str]]:
+async def look(address: str, page: Path, width: int, dark: bool = False) -> tuple[dict[str, Any], list[str]]:
     """What the page says of itself at a width, and the errors of the console."""
     connection = await websocket_connect(address, max_message_size=1 << 28, ping_interval=None)
     errors: list[str] = []
@@ -97,6 +100,8 @@ async def look(address: str, page: Path, width: int) -> tuple[dict[str, Any], li
     for domain in ("Page", "Runtime", "Log"):
         await ask(f"{domain}.enable", session)
     await ask("Emulation.setDeviceMetricsOverride", session, width=width, height=900, deviceScaleFactor=1, mobile=width < 600)
+    scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+    await ask("Emulation.setEmulatedMedia", session, features=scheme)
     before = loaded
     await ask("Page.navigate", session, url=page.as_uri())
     while loaded == before:
@@ -119,21 +124,27 @@ def pages(tmp_path_factory: pytest.TempPathFactory, small: nw.Machine, halo: Pat
     timed = nw.replay(halo, machine=nw.machine("bxi-v2", nodes=8), timeline=folder / "halo.pftrace")
     reports = {"traffic": loads.report, "replay": replayed.report, "trace": nw.analyse(halo).report, "study": study.report}
     reports["timeline"] = timed.report
+    reports["compare"] = nw.compare("bxi-v2", "bxi-v3").report
     written = {name: report(folder / f"{name}.html") for name, report in reports.items()}
     # The page of the command line.
     return {**written, "out": timed.save(folder / "out") / "report.html"}
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("kind", ["traffic", "replay", "trace", "study", "timeline", "out"])
+@pytest.mark.parametrize("kind", ["traffic", "replay", "trace", "study", "timeline", "out", "compare"])
 def test_a_report_is_readable(kind: str, width: int, browser: str, pages: dict[str, Path]) -> None:
     seen, errors = asyncio.run(look(browser, pages[kind], width))
     assert errors == [] and seen["broken"] == 0, (errors, seen)
     assert seen["wide"] <= width and seen["cut"] == 0, seen
-    assert seen["size"] >= 11, seen
-    assert seen["images"] > 0 or kind in ("study", "out"), seen
+    assert seen["size"] >= 11 and (seen["texts"] is None or seen["texts"] >= 7), seen
+    assert seen["images"] > 0 or kind == "compare", seen
     # White, the times, the lines of the grid, and more than one kind of operation.
     assert [count >= 5 for count in seen["colours"]] == ([True] if kind in ("timeline", "out") else []), seen
+
+
+def test_a_report_is_dark_where_the_reader_wants_that(browser: str, pages: dict[str, Path]) -> None:
+    grounds = [asyncio.run(look(browser, pages["traffic"], 1280, dark))[0]["ground"] for dark in (False, True)]
+    assert grounds == ["rgb(255, 255, 255)", "rgb(21, 24, 28)"]
 
 
 def test_what_is_wrong_is_seen(browser: str, tmp_path: Path) -> None:

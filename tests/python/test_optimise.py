@@ -1,8 +1,8 @@
 """Optimisation: optima that are known, the same search every time, and a front of several objectives."""
 
-import builtins
 import json
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -97,13 +97,6 @@ def test_what_cannot_be_searched_is_said(message: Path, tmp_path: Path, monkeypa
     for options, text in wrong:
         with pytest.raises(nw.NarrowsError, match=text):
             nw.optimise(nw.replay, message, out=tmp_path, **options)
-    real = builtins.__import__
-
-    def without(name: str, *rest: Any, **named: Any) -> Any:
-        if name == "optuna":
-            raise ImportError(name)
-        return real(name, *rest, **named)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(nw.NarrowsError, match="needs Optuna: pip install optuna"):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(nw.NarrowsError, match=r"optimise\(\) needs the Python package optuna: pip install .narrows\[optimise\]"):
         search(message, tmp_path, minimise="finish_s")

@@ -6,12 +6,12 @@ use narrows_guest::{File, callers, cards, chance, hooks, life};
 use std::ffi::{c_char, c_int, c_long, c_uint};
 use std::panic::catch_unwind;
 
-/// The program enters MPI call `id`; peer and tag as `narrows_mpicalls` says, `place` as `narrows_guest::hooks` does. 1
-/// for MPI_Finalize: [`narrows_mpi_door`] is next.
+/// The program enters MPI call `id`; peer and tag as `narrows_mpicalls` says, `place` and `site` as
+/// `narrows_guest::hooks` does. 1 for MPI_Finalize: [`narrows_mpi_door`] is next.
 #[unsafe(no_mangle)]
-pub extern "C" fn narrows_mpi_enter(id: c_uint, peer: c_long, tag: c_long, place: u64) -> c_int {
+pub extern "C" fn narrows_mpi_enter(id: c_uint, peer: c_long, tag: c_long, place: u64, site: u64) -> c_int {
     let finalizes = catch_unwind(|| {
-        hooks::mpi_enter(id, peer, tag, place);
+        hooks::mpi_enter(id, peer, tag, place, site);
         hooks::finalizes(id)
     });
     finalizes.unwrap_or(false).into()

@@ -7,7 +7,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 unsafe extern "C" {
-    fn narrows_mpi_enter(id: c_uint, peer: c_long, tag: c_long, place: u64) -> c_int;
+    fn narrows_mpi_enter(id: c_uint, peer: c_long, tag: c_long, place: u64, site: u64) -> c_int;
     fn narrows_mpi_door() -> c_int;
     fn narrows_mpi_leave(id: c_uint, failed: c_int) -> c_int;
     fn narrows_clock(yields: c_int, place: u64) -> u64;
@@ -94,11 +94,11 @@ pub fn wait_at_files(files: &[File], picoseconds: u64) -> c_int {
 pub const HOST_SIZE: usize = 65;
 
 /// Marks the beginning of an MPI call. Peer and tag as in `narrows_mpicalls`: a number, `NONE` or `ANY`. `place`: a
-/// number for where in the program it stands, and how much it is about.
-pub fn enter(id: u32, peer: i64, tag: i64, place: u64) {
+/// number for where in the program it stands, and how much it is about; `site`: the address that it returns to, or 0.
+pub fn enter(id: u32, peer: i64, tag: i64, place: u64, site: u64) {
     state::thread(|thread| thread.locks.set(0));
     // SAFETY: plain numbers. A mark of a process that takes no part does no harm.
-    if state::guarded(|| unsafe { narrows_mpi_enter(id, peer, tag, place) }) == 0 {
+    if state::guarded(|| unsafe { narrows_mpi_enter(id, peer, tag, place, site) }) == 0 {
         return;
     }
     // SAFETY: no arguments.

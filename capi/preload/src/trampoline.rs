@@ -50,10 +50,11 @@ pub unsafe extern "C" fn enter(slot: u32, registers: *mut u64, stack: *mut u64) 
     // SAFETY: as above.
     unsafe { check::notes(symbol, registers) };
     // SAFETY: `common` has the return address below the arguments on the stack, on every processor.
-    let place = place::of(unsafe { *stack.sub(1) } as usize);
+    let site = unsafe { *stack.sub(1) };
+    let place = place::of(site as usize);
     // SAFETY: as above.
     let amount = unsafe { amount(symbol, registers) };
-    portals::enter(symbol.id(), peer, tag, place ^ amount.rotate_left(32));
+    portals::enter(symbol.id(), peer, tag, place ^ amount.rotate_left(32), site);
     if check::on() {
         // SAFETY: as above. Both areas belong to the callee: what is changed there, the real function sees.
         unsafe { check::enter(symbol, registers, stack) };
@@ -189,7 +190,7 @@ impl Mark {
         // One more: a call inside may have its frame exactly here.
         let marked = begin(&raw const here as usize + 1, id);
         if marked {
-            portals::enter(id, peer, tag, 0);
+            portals::enter(id, peer, tag, 0, 0);
         }
         Mark(marked.then_some(id))
     }

@@ -62,7 +62,7 @@ static void read_real_clock(void) {
     depth--;
 }
 
-int narrows_mpi_enter(unsigned id, long peer, long tag, uint64_t place) {
+int narrows_mpi_enter(unsigned id, long peer, long tag, uint64_t place, uint64_t site) {
     read_real_clock();
     if (inside)
         note("nested\n");

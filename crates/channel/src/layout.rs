@@ -119,7 +119,7 @@ pub struct Settings {
     /// Largest volatile put, bytes (PIO).
     pub pio_limit: u32,
     /// 1: ranks say when their MPI calls were, see [`crate::record::Request::Ended`].
-    pub timeline: u32,
+    pub calls: u32,
     /// Nodes of a board whose NICs do allreduces; 0: no accelerator.
     pub offload_board: u32,
     /// What takes the place of CPU time: a number of [`crate::counter::Event`]; 0: nothing does.

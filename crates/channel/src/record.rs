@@ -227,9 +227,9 @@ mod tests {
 
     #[test]
     fn a_call_that_is_over_is_read_back() {
-        let mut area = [0u8; 64];
+        let mut area = [0u8; 72];
         let mut writer = Writer::new(&mut area, 0);
-        let ended = Ended { call: 7, began: 3, waited: 2, peer: u64::MAX, tag: 9 };
+        let ended = Ended { call: 7, began: 3, waited: 2, peer: u64::MAX, tag: 9, site: 5 };
         encode_ended(&mut writer, 11, &ended).unwrap();
         let used = writer.used();
         assert_eq!(encode_ended(&mut writer, 12, &ended), Err(Full));

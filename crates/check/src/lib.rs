@@ -39,7 +39,8 @@ use messages::{Half, Messages, Unmet};
 use narrows_facts::shape::{self, Shape};
 use narrows_facts::{Access, Fact, Message, Mode, Object, UNKNOWN};
 use narrows_mpicalls::{ANY, CALLS};
-use places::{LIBRARY, Place, Places};
+use places::LIBRARY;
+pub use places::{Place, Places};
 use std::collections::{BTreeMap, BTreeSet};
 use windows::{Own, Shared, Touch};
 

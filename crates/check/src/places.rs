@@ -10,7 +10,9 @@ pub const LIBRARY: &str = " (inside the MPI library)";
 /// Behind a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
+    /// The file with its code.
     pub object: &'a str,
+    /// Of the instruction behind the call, as symbols of the file count.
     pub offset: u64,
 }
 

@@ -5,14 +5,14 @@ use crate::form::{Form, keys_and_values};
 use crate::trace::{self, ReadingArguments, shown};
 use clap::Args;
 use narrows_output::{Meter, create_folder, exit, say, warn, write};
-use narrows_results::{Bars, Chart, Column, Curve, HeatMap, Origin, Progress, Quantity, Table, TableError, escape};
+use narrows_results::{Bars, Chart, Column, Curve, Origin, Progress, Quantity, Table};
+use narrows_study::report::{Data, Report};
 use narrows_trace::Metered;
 use narrows_trace::analysis::{Analysis, RankUse, Volume};
 use narrows_units::SimTime;
-use narrows_units::show::{self, size};
+use narrows_units::show::size;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,8 +22,9 @@ use std::sync::Arc;
 Example:
   narrows analyse lammps.vef --report out/
 
-Writes out/report.html (one file, no network needed), out/summary.json and the tables as Parquet: ranks, pairs, sizes,
-collectives, intervals. Times are those of an ideal machine, on which messages take no time.")]
+Writes out/report.html (one file, no network needed), out/summary.json and the tables as Parquet:
+ranks, pairs, sizes, collectives, intervals. Times are those of an ideal machine, on which
+messages take no time.")]
 pub struct AnalyseArgs {
     /// The trace; - is standard input
     file: PathBuf,
@@ -50,9 +51,17 @@ pub fn run(args: AnalyseArgs) -> Result<u8, Failure> {
     let value = summary(&args.file, &analysis);
     args.form.print(|| lines(&analysis), || value.clone(), || keys_and_values(&value))?;
     create_folder(&args.report)?;
-    write(&args.report.join("report.html"), html(&args.file, &analysis))?;
+    let (all, pictures, origin) = (tables(&analysis), pictures(&analysis), Origin::here(None, None));
+    for (name, table) in &all {
+        table.write(&args.report.join(name).with_extension("parquet"))?;
+    }
+    for (name, picture) in &pictures {
+        write(&args.report.join(name).with_extension("svg"), origin.sign(picture))?;
+    }
+    let (data, text) = (Data::from(all), lines(&analysis));
+    let report = Report { kind: "analysis", title: None, summary: &value, data: &data, pictures: &pictures, text: &text, origin: &origin };
+    write(&args.report.join("report.html"), report.html())?;
     write(&args.report.join("summary.json"), format!("{value:#}\n"))?;
-    tables(&args.report, &analysis)?;
     say!("the report is {}", args.report.join("report.html").display());
     Ok(exit::DONE)
 }
@@ -83,42 +92,17 @@ fn summary(file: &Path, analysis: &Analysis) -> Value {
     })
 }
 
-/// A cell of a table.
-fn cell(text: impl std::fmt::Display) -> String {
-    format!("<td>{}</td>", escape(&text.to_string()))
-}
-
-fn html(file: &Path, analysis: &Analysis) -> String {
-    let name = file.file_name().map_or_else(|| file.display().to_string(), |name| name.to_string_lossy().into_owned());
-    let mut page = String::new();
-    page += &overview_table(analysis);
-    let mut section = |title: &str, note: &str, body: String| {
-        let _ = writeln!(page, "<section><h2>{}</h2><p>{}</p>{body}</section>", escape(title), escape(note));
-    };
+/// The pictures by name.
+fn pictures(analysis: &Analysis) -> Vec<(String, String)> {
+    let mut pictures = Vec::new();
     if !analysis.sizes.is_empty() {
-        section("Message sizes", "Messages, by powers of two of their size.", size_histogram(analysis));
-        section("Sizes, cumulated", "The share of messages, and of bytes, in messages up to a size.", size_shares(analysis));
-        let cells = analysis.matrix.volumes.iter().map(|volume| volume.bytes).collect::<Vec<_>>();
-        let note = match analysis.matrix.cells < analysis.matrix.ranks {
-            true => format!(
-                "Bytes from source to destination, logarithmic. A cell is {} ranks.",
-                (analysis.matrix.ranks as f64 / analysis.matrix.cells as f64).ceil()
-            ),
-            false => String::from("Bytes from source to destination, logarithmic."),
-        };
-        section("Who sends to whom", &note, heat(analysis, &cells));
-        section("Neighbours", "Ranks by the number of ranks that they send to.", neighbours(analysis));
+        pictures.extend([("sizes", size_histogram(analysis)), ("size-shares", size_shares(analysis))]);
+        if analysis.pairs.is_some() {
+            pictures.push(("neighbours", neighbours(analysis)));
+        }
     }
-    section(
-        "Computing and waiting",
-        "Per rank, on an ideal machine: what is not computing is waiting for others, whatever the network.",
-        per_rank(analysis),
-    );
-    section("Operations over time", "What starts when, on an ideal machine.", over_time(analysis));
-    if !analysis.collectives.is_empty() {
-        section("Collectives", "By operation, size of the communicator and bytes of a member's buffer.", collectives(analysis));
-    }
-    Origin::here(None, None).page(&name, &page)
+    pictures.extend([("ranks", per_rank(analysis)), ("operations", over_time(analysis))]);
+    pictures.into_iter().map(|(name, picture)| (name.to_owned(), picture)).collect()
 }
 
 fn overview(analysis: &Analysis) -> [(&'static str, String); 6] {
@@ -134,43 +118,6 @@ fn overview(analysis: &Analysis) -> [(&'static str, String); 6] {
         ("Computing per rank", format!("{} on average", computing / ranks as u64)),
         ("Time on an ideal machine", finish(analysis).to_string()),
     ]
-}
-
-fn overview_table(analysis: &Analysis) -> String {
-    let mut table = String::from("<table>");
-    for (name, value) in overview(analysis) {
-        let _ = write!(table, "<tr>{}{}</tr>", cell(name), cell(value));
-    }
-    table += "</table>\n";
-    if !analysis.outcome.problems.is_empty() {
-        let _ = writeln!(
-            table,
-            "<p>The trace is not complete: {} problems, such as: {}</p>",
-            analysis.outcome.problems.len(),
-            escape(&analysis.outcome.problems[0])
-        );
-    }
-    table
-}
-
-/// Bytes from source to destination.
-fn heat(analysis: &Analysis, cells: &[u64]) -> String {
-    let ranks = f64::from(analysis.matrix.ranks);
-    // Rows go upwards.
-    let side = analysis.matrix.cells as usize;
-    HeatMap {
-        x: String::from("destination"),
-        y: String::from("source"),
-        unit: String::from("bytes"),
-        values_in: Quantity::Bytes,
-        log: true,
-        x_range: (0.0, ranks),
-        y_range: (0.0, ranks),
-        columns: side,
-        values: cells.iter().map(|bytes| *bytes as f64).collect(),
-        ..HeatMap::default()
-    }
-    .svg()
 }
 
 /// A picture of bars.
@@ -228,9 +175,6 @@ fn size_shares(analysis: &Analysis) -> String {
 }
 
 fn neighbours(analysis: &Analysis) -> String {
-    if analysis.pairs.is_none() {
-        return String::from("<p>More pairs than are counted.</p>");
-    }
     let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
     for rank in &analysis.ranks {
         *counts.entry(rank.destinations).or_default() += 1;
@@ -276,29 +220,14 @@ fn over_time(analysis: &Analysis) -> String {
     .svg()
 }
 
-fn collectives(analysis: &Analysis) -> String {
-    let mut table = String::from("<table><tr><th>operation</th><th>communicator</th><th>bytes</th><th>parts</th><th>calls</th></tr>");
-    let mut rows: Vec<_> = analysis.collectives.iter().collect();
-    rows.sort_by_key(|(key, count)| (std::cmp::Reverse(**count), **key));
-    for (key, count) in rows.iter().take(40) {
-        let calls = **count as f64 / f64::from(key.size.max(1));
-        let row = [cell(key.operation.name()), cell(key.size), cell(size(key.bytes)), cell(count), cell(show::count(calls))];
-        let _ = write!(table, "<tr>{}</tr>", row.concat());
-    }
-    table += "</table>";
-    if rows.len() > 40 {
-        let _ = write!(table, "<p>and {} more: collectives.parquet</p>", rows.len() - 40);
-    }
-    table
-}
-
-/// The numbers behind the pictures.
-fn tables(folder: &Path, analysis: &Analysis) -> Result<(), TableError> {
-    let write = |name: &str, columns: Vec<(&'static str, Column)>| Table::new(columns).write(&folder.join(name));
+/// The numbers behind the pictures, by name.
+fn tables(analysis: &Analysis) -> Vec<(&'static str, Table)> {
+    let mut tables = Vec::new();
+    let mut add = |name: &'static str, columns: Vec<(&'static str, Column)>| tables.push((name, Table::new(columns)));
     let ranks = &analysis.ranks;
     let whole = |value: &dyn Fn(&RankUse) -> u64| Column::Integer(ranks.iter().map(|rank| value(rank) as i64).collect());
-    write(
-        "ranks.parquet",
+    add(
+        "ranks",
         vec![
             ("rank", Column::Integer((0..ranks.len() as i64).collect())),
             ("messages_sent", whole(&|rank| rank.sent.count)),
@@ -312,38 +241,38 @@ fn tables(folder: &Path, analysis: &Analysis) -> Result<(), TableError> {
             ("computing_ps", whole(&|rank| rank.computing.0)),
             ("ideal_finish_ps", whole(&|rank| rank.finish.0)),
         ],
-    )?;
+    );
     if let Some(pairs) = &analysis.pairs {
         let column = |value: &dyn Fn(&(u32, u32), &Volume) -> u64| {
             Column::Integer(pairs.iter().map(|(pair, volume)| value(pair, volume) as i64).collect())
         };
-        write(
-            "pairs.parquet",
+        add(
+            "pairs",
             vec![
                 ("source", column(&|pair, _| u64::from(pair.0))),
                 ("destination", column(&|pair, _| u64::from(pair.1))),
                 ("messages", column(&|_, volume| volume.count)),
                 ("bytes", column(&|_, volume| volume.bytes)),
             ],
-        )?;
+        );
     }
     let sizes =
         |value: &dyn Fn(u64, u64) -> u64| Column::Integer(analysis.sizes.iter().map(|(size, count)| value(*size, *count) as i64).collect());
-    write("sizes.parquet", vec![("bytes", sizes(&|size, _| size)), ("messages", sizes(&|_, count| count))])?;
+    add("sizes", vec![("bytes", sizes(&|size, _| size)), ("messages", sizes(&|_, count| count))]);
     let calls = &analysis.collectives;
-    write(
-        "collectives.parquet",
+    add(
+        "collectives",
         vec![
             ("operation", Column::Text(calls.keys().map(|key| key.operation.name().to_owned()).collect())),
             ("communicator_size", Column::Integer(calls.keys().map(|key| i64::from(key.size)).collect())),
             ("bytes", Column::Integer(calls.keys().map(|key| key.bytes as i64).collect())),
             ("parts", Column::Integer(calls.values().map(|count| *count as i64).collect())),
         ],
-    )?;
+    );
     let intervals =
         |value: &dyn Fn(usize) -> u64| Column::Integer((0..analysis.intervals.len()).map(|index| value(index) as i64).collect());
-    write(
-        "intervals.parquet",
+    add(
+        "intervals",
         vec![
             ("begin_ps", intervals(&|index| analysis.interval.0 * index as u64)),
             ("messages", intervals(&|index| analysis.intervals[index].messages.count)),
@@ -351,5 +280,6 @@ fn tables(folder: &Path, analysis: &Analysis) -> Result<(), TableError> {
             ("collective_parts", intervals(&|index| analysis.intervals[index].collectives.count)),
             ("collective_bytes_sent", intervals(&|index| analysis.intervals[index].collectives.bytes)),
         ],
-    )
+    );
+    tables
 }

@@ -23,14 +23,17 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
   narrows explore -n 4 -- ./app
   narrows explore -n 8 --runs 500 --jobs 4 --seed 7 --out timings/ -- ./app input.txt
   narrows explore -n 4 --compare 'md5sum out.dat' -- ./app
-  narrows run --timing timings/class-2.toml -n 8 --compute none -- ./app input.txt     # repeats what was found
+  narrows run --timing timings/class-2.toml -n 8 --compute none -- ./app input.txt  # repeats it
 
-Runs: the machine as it is, with other eager limits, with another message first at each receive from anybody, and with random latencies,
-late starts and slow ranks; messages of a pair never overtake each other. Computing takes no time. What is compared: exit code, sorted
-lines of standard output (without times, rates and dates), deadlock, what --check finds, what --compare prints. Behind --runs, up to 24 runs for each of up to 8 classes look
-for the least timing that shows it.
+Runs: the machine as it is, with other eager limits, with another message first at each receive
+from anybody, and with random latencies, late starts and slow ranks; messages of a pair never
+overtake each other. Computing takes no time. What is compared: exit code, sorted lines of
+standard output (without times, rates and dates), deadlock, what --check finds, what --compare
+prints. Behind --runs, up to 24 runs for each of up to 8 classes look for the least timing that
+shows it.
 
-Exit code 0: one class of outcomes and no error in it. 1: several, or an error. Docs: docs/explore.md.")]
+Exit code 0: one class of outcomes and no error in it. 1: several, or an error. Docs:
+docs/explore.md.")]
 pub struct ExploreArgs {
     #[command(flatten)]
     job: JobArgs,
@@ -54,7 +57,7 @@ pub struct ExploreArgs {
     /// Outputs that differ only in real numbers, by no more than this part of them, are the same: sums in another order
     #[arg(long, value_name = "PART", default_value_t = 0.0, value_parser = part)]
     tolerance: f64,
-    /// Where a timing for each class and explore.json go
+    /// Where a timing for each class, explore.json and a page with all of it (report.html) go
     #[arg(long, value_name = "DIR", default_value = "narrows-explore")]
     out: PathBuf,
     /// A preset (see `narrows machine list`) or a machine file
@@ -271,6 +274,8 @@ impl ExploreArgs {
     /// Timings and what they showed, as files; the report.
     fn report(&self, explored: &Explored) -> Result<String, Failure> {
         let mut classes = Vec::new();
+        let mut pictures = Vec::new();
+        let origin = Origin::here(Some(&self.machine), Some(self.seed));
         let mut text = format!(
             "{} runs{} of {} on {} ranks: {}, {} ways in which receives from anybody were matched (seed {})\n",
             explored.runs,
@@ -299,10 +304,12 @@ impl ExploreArgs {
                 words(launch::words(&self.apps))
             );
             let picture = self.out.join(format!("class-{number}.svg"));
-            if !class.waits.is_empty() {
-                let title = format!("Who waits for whom: {}", class.timing.describe());
-                write(&picture, Origin::here(Some(&self.machine), Some(self.seed)).sign(&waits_picture(&title, &class.waits)))?;
+            let title = format!("Who waits for whom: {}", class.timing.describe());
+            let drawn = (!class.waits.is_empty()).then(|| waits_picture(&title, &class.waits));
+            if let Some(drawn) = &drawn {
+                write(&picture, origin.sign(drawn))?;
             }
+            pictures.push(drawn);
             let picture = (!class.waits.is_empty()).then(|| picture.display().to_string());
             // Beside the first class.
             let apart = (number > 1).then(|| explored.classes[0].outcome.apart(&class.outcome)).flatten();
@@ -339,6 +346,7 @@ impl ExploreArgs {
             "matchings": explored.matchings,
             "classes": classes,
         });
+        write(&self.out.join("report.html"), narrows_study::report::explored(&whole, &pictures, &origin))?;
         let whole = format!("{whole:#}\n");
         write(&self.out.join("explore.json"), &whole)?;
         Ok(if self.json { whole } else { text })

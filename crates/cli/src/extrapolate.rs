@@ -20,11 +20,11 @@ use std::sync::Arc;
 #[derive(Args)]
 #[command(after_help = "Examples:
   narrows extrapolate a8.jsonl a27.jsonl a64.jsonl --ranks 4096 -o a4096.jsonl
-  narrows extrapolate a16.jsonl a32.jsonl a64.jsonl --ranks 1024 --scaling strong --unexplained 1% -o a1024.jsonl
+  narrows extrapolate a16.jsonl a32.jsonl a64.jsonl --ranks 1024 --scaling strong -o a1024.jsonl
 
-The recordings are of one program with one input, from `narrows record -o NAME.jsonl` (or `narrows generate`). Three or
-more say how wrong the model is: one is left out and predicted. A grid needs recordings with at least three ranks in
-each direction. Docs: docs/how-to/extrapolate.md.")]
+The recordings are of one program with one input, from `narrows record -o NAME.jsonl` (or `narrows
+generate`). Three or more say how wrong the model is: one is left out and predicted. A grid needs
+recordings with at least three ranks in each direction. Docs: docs/how-to/extrapolate.md.")]
 pub struct ExtrapolateArgs {
     /// Recordings at different numbers of ranks
     #[arg(required = true, value_name = "FILE")]

@@ -18,15 +18,16 @@ use std::path::PathBuf;
   narrows generate bcast --ranks 342 --steps 100 --bytes 1MB -o bcast.vef
   narrows generate lammps-like --ranks 32768 --steps 20 -o lammps.vef
   narrows generate lulesh-like --ranks 27 --cells 20 -o lulesh.jsonl
-  narrows generate transformer --ranks 64 --tp 8 --pp 2 --layers 32 --hidden 4096 --batch 128 -o training.jsonl
+  narrows generate transformer --ranks 64 --tp 8 --pp 2 --layers 32 --batch 128 -o training.jsonl
 
-Patterns: halo3d (a periodic 3-D grid, 6 neighbours), fft3d (n^3 ranks, rows exchange in 3 phases), allreduce-loop,
-bcast (from rank 0), lammps-like (the melt benchmark, 20^3 cells of 4 atoms per rank), minimd-like (32^3 cells of 4
-atoms per rank), nest-like (spikes from everybody to everybody), hpcg-like (104^3 cells per rank, 4 levels), minife-like
-(64^3 cells per rank), matmul-like (Cannon's product of matrices on n^2 ranks with accelerators), lulesh-like (n^3
-ranks, 30^3 elements each, 26 neighbours), miniem-like (a solver with two V-cycles of a problem of size 120),
-miniem-dpu (the same, one V-cycle on the last third of the ranks, DPUs), transformer (steps of a training as Megatron-LM
-does them).
+Patterns: halo3d (a periodic 3-D grid, 6 neighbours), fft3d (n^3 ranks, rows exchange in 3
+phases), allreduce-loop, bcast (from rank 0), lammps-like (the melt benchmark, 20^3 cells of 4
+atoms per rank), minimd-like (32^3 cells of 4 atoms per rank), nest-like (spikes from everybody to
+everybody), hpcg-like (104^3 cells per rank, 4 levels), minife-like (64^3 cells per rank),
+matmul-like (Cannon's product of matrices on n^2 ranks with accelerators), lulesh-like (n^3 ranks,
+30^3 elements each, 26 neighbours), miniem-like (a solver with two V-cycles of a problem of size
+120), miniem-dpu (the same, one V-cycle on the last third of the ranks, DPUs), transformer (steps
+of a training as Megatron-LM does them).
 Docs: docs/traces.md.")]
 pub struct GenerateArgs {
     /// halo3d, fft3d, allreduce-loop, bcast, lammps-like, minimd-like, nest-like, hpcg-like, minife-like, matmul-like,

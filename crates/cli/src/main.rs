@@ -36,7 +36,7 @@ use std::process::ExitCode;
 
 /// Shows how an MPI program runs on a network that you do not have.
 #[derive(Parser)]
-#[command(version, propagate_version = true, arg_required_else_help = true, after_help = EXAMPLES)]
+#[command(version, propagate_version = true, arg_required_else_help = true, max_term_width = WIDTH, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -45,9 +45,12 @@ struct Cli {
     cite: bool,
 }
 
+/// Of a line of help at most.
+const WIDTH: usize = 100;
+
 const EXAMPLES: &str = "Examples:
   narrows run -n 16 --machine bxi-v2 -- ./my_mpi_program
-  narrows run -n 64 --ppn 4 --machine my.toml --network flow --compute none --out results/ -- python3 app.py
+  narrows run -n 64 --ppn 4 --machine my.toml --compute none --out results/ -- python3 app.py
   narrows traffic uniform --nodes 64 --load 0.1:1.0:0.1 --out results/
   narrows reproduce all --quick
   narrows machine list
@@ -59,7 +62,7 @@ const EXAMPLES: &str = "Examples:
 enum Command {
     /// Run an MPI program on a simulated machine
     Run(run::RunArgs),
-    /// Run an MPI program many times, each with another legal timing, and compare the outcomes
+    /// Run an MPI program many times with other legal timings, and compare the outcomes
     Explore(explore::ExploreArgs),
     /// Replay traces of MPI programs on a simulated machine
     Replay(replay::ReplayArgs),
@@ -84,15 +87,15 @@ enum Command {
     Record(record::RecordArgs),
     /// Write a report about a trace
     Analyse(analyse::AnalyseArgs),
-    /// Run a study at many points; what is finished is kept (by the Python package)
+    /// Run a study at many points; what is finished is kept (Python package)
     Sweep(python::SweepArgs),
-    /// Tell which keys of a machine a program, a trace or a pattern depends on (by the Python package)
+    /// Tell which keys of a machine a program, trace or pattern depends on (Python package)
     Sensitivity(python::SensitivityArgs),
-    /// Fit constants of a machine to benchmarks of a real one (by the Python package)
+    /// Fit constants of a machine to benchmarks of a real one (Python package)
     Calibrate(python::CalibrateArgs),
-    /// Put two machines or two results side by side (by the Python package)
+    /// Put two machines or two results side by side (Python package)
     Compare(python::CompareArgs),
-    /// Closed forms beside simulations (by the Python package)
+    /// Closed forms beside simulations (Python package)
     #[command(subcommand, after_help = "Example:\n  narrows model iron-law fft-3d 1024 --peak 42T --memory 76.8GB/s --fast-memory 40MB")]
     Model(python::ModelCommand),
     /// Print the flags that compile and link Portals programs
@@ -103,7 +106,7 @@ enum Command {
     Man(shell::ManArgs),
     /// Make up a trace of a well-known pattern
     Generate(generate::GenerateArgs),
-    /// Make the trace of a program at a number of ranks that nobody ran, from recordings at others
+    /// Make the trace of a number of ranks that nobody ran, from recordings at others
     Extrapolate(extrapolate::ExtrapolateArgs),
 }
 

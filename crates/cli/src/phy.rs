@@ -14,9 +14,10 @@ Examples:
   narrows phy 100gbase-sr4 --ber 1e-3 --frames 200000
   narrows phy 100gbase-sr4 --ber 5e-4 --frame-bytes 64 --json
 
-Frames with random contents go through MAC, 64b/66b, PCS lanes, 256b/257b, RS(528,514) and four lanes, bit for bit, and
-back. The formula: a codeword is lost when more than 7 of its 528 symbols are wrong, and a frame with any codeword that
-it reaches into. Latency is what a stage must wait for and what its circuit takes. Docs: docs/phy.md.")]
+Frames with random contents go through MAC, 64b/66b, PCS lanes, 256b/257b, RS(528,514) and four
+lanes, bit for bit, and back. The formula: a codeword is lost when more than 7 of its 528 symbols
+are wrong, and a frame with any codeword that it reaches into. Latency is what a stage must wait
+for and what its circuit takes. Docs: docs/phy.md.")]
 pub struct PhyArgs {
     /// 100gbase-sr4
     #[arg(value_name = "NAME")]

@@ -26,7 +26,8 @@ study.toml:
   load = [0.2, 0.5, 0.8]
   \"network.routing\" = [\"d-mod-k\", \"adaptive\"]
 
-Ctrl-C, or kill -9: finished points stay, the same command goes on with the others. Docs: docs/python.md.")]
+Ctrl-C, or kill -9: finished points stay, the same command goes on with the others. Docs:
+docs/python.md.")]
 pub struct SweepArgs {
     /// What to run at which points
     #[arg(value_name = "STUDY.toml")]
@@ -55,8 +56,8 @@ pub struct SweepArgs {
   narrows sensitivity --replay app.jsonl --keys nic,link.host
   narrows sensitivity --traffic uniform --load 0.6 --nodes 16
 
-Times get 10 % shorter, rates 10 % higher, all else 10 % larger, one key at a time. A program runs once; its trace is
-replayed, with the same computing times. Docs: docs/how-to/sensitivity.md.")]
+Times get 10 % shorter, rates 10 % higher, all else 10 % larger, one key at a time. A program runs
+once; its trace is replayed, with the same computing times. Docs: docs/how-to/sensitivity.md.")]
 pub struct SensitivityArgs {
     /// A trace in place of a program; several run at the same time
     #[arg(long, value_name = "TRACE")]
@@ -133,7 +134,7 @@ pub struct CalibrateArgs {
 #[derive(Args)]
 #[command(after_help = "Examples:
   narrows compare bxi-v2 bxi-v3
-  narrows compare out-a/ out-b/
+  narrows compare out-a/ out-b/ --html compared.html
 
 Docs: docs/python.md.")]
 pub struct CompareArgs {
@@ -146,6 +147,9 @@ pub struct CompareArgs {
     /// Shows what is equal too
     #[arg(long)]
     all: bool,
+    /// Writes the table as a page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Prints a JSON object
     #[arg(long)]
     json: bool,
@@ -161,7 +165,7 @@ pub enum ModelCommand {
 /// Arguments of `narrows model iron-law`.
 #[derive(Args)]
 #[command(after_help = "Example:
-  narrows model iron-law matmul-2d 16384 --peak 42T --memory 76.8GB/s --fast-memory 40MB --machine bxi-v2
+  narrows model iron-law matmul-2d 16384 --peak 42T --memory 76.8GB/s --fast-memory 40MB
 
 All numbers of nodes have the same peak together. Docs: docs/iron-law.md.")]
 pub struct IronLawArgs {

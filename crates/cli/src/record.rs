@@ -19,8 +19,9 @@ use std::path::{Path, PathBuf};
   narrows record -n 64 -o lammps.vef -- lmp -in in.melt
   narrows record -n 16 --machine bxi-v2 --compute none -o halo.jsonl -- ./halo2d
 
-The program is any MPI binary (Open MPI 4.1 or 5, MPICH 5, Intel MPI), unmodified; its own launcher starts it. Its
-output and exit code are its own. With --machine it runs on the simulated machine, and the times are those of that machine.")]
+The program is any MPI binary (Open MPI 4.1 or 5, MPICH 5, Intel MPI), unmodified; its own
+launcher starts it. Its output and exit code are its own. With --machine it runs on the simulated
+machine, and the times are those of that machine.")]
 pub struct RecordArgs {
     #[command(flatten)]
     job: JobArgs,
@@ -162,6 +163,7 @@ fn native(args: &RecordArgs, recorder: &Recorder) -> Result<i32, Failure> {
 fn simulated(args: RecordArgs, recorder: Recorder) -> RunArgs {
     RunArgs {
         no_aslr: false,
+        json: None,
         job: args.job,
         machine: args.machine.unwrap_or_default(),
         nodes: args.nodes,

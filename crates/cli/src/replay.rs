@@ -24,10 +24,10 @@ use std::path::PathBuf;
   narrows replay halo.vef --timeline halo.pftrace --timeline-to 200us
   narrows replay training.0.et --machine bxi-v3 --nodes 64
   narrows replay a8.jsonl a27.jsonl a64.jsonl --extrapolate 4096 --machine bxi-v3 --nodes 4096
-  narrows replay dissemination.goal --network loggp --loggp L=2500ns,o=1500ns,g=1000ns,G=6ns/B,S=65535
+  narrows replay a.goal --network loggp --loggp L=2500ns,o=1500ns,g=1000ns,G=6ns/B,S=65535
 
-Traces are VEF, GOAL (text or binary), JSON Lines, SimGrid's or Chakra's (the file of any rank stands for all); see
-docs/replay.md.")]
+Traces are VEF, GOAL (text or binary), JSON Lines, SimGrid's or Chakra's (the file of any rank
+stands for all); see docs/replay.md.")]
 pub struct ReplayArgs {
     /// Traces; several run at the same time; - is standard input
     #[arg(required = true, value_name = "FILE")]

@@ -19,13 +19,15 @@ use std::path::{Path, PathBuf};
   narrows reproduce broadcasts --json
   narrows reproduce all --html pages/
 
-Each row has the published value, the simulated one, their difference, the tolerance, the verdict, and how the simulated value was obtained:
-it is in the machine file (input), a constant was fitted to it (calibrated), a size or a reading was chosen with it in view (informed), or
-nothing was (predicted). A row \"agrees\", \"differs\", or is \"no test\": it agrees, but so does the null model, the machine without what
-the row tests. --null runs these machines too and shows what they have. A verdict that is not the one in expected.csv is unexpected. The last
-line counts them.
+Each row has the published value, the simulated one, their difference, the tolerance, the verdict,
+and how the simulated value was obtained: it is in the machine file (input), a constant was fitted
+to it (calibrated), a size or a reading was chosen with it in view (informed), or nothing was
+(predicted). A row \"agrees\", \"differs\", or is \"no test\": it agrees, but so does the null model,
+the machine without what the row tests. --null runs these machines too and shows what they have. A
+verdict that is not the one in expected.csv is unexpected. The last line counts them.
 
-Exit code 0: no verdict is unexpected. 1: some are. 2: a figure is not there, or has a mistake. Docs: docs/figures.md.")]
+Exit code 0: no verdict is unexpected. 1: some are. 2: a figure is not there, or has a mistake.
+Docs: docs/figures.md.")]
 pub struct ReproduceArgs {
     /// A figure (--list has them), several, or all
     #[arg(value_name = "ID|all", required_unless_present = "list")]

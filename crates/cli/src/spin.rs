@@ -16,8 +16,9 @@ Examples:
   narrows spin --handler copy_to_host --preset fpspin --bytes 1024 --json
   narrows spin --cost 60,0,5,fold,28
 
-Packets go through PsPIN's queues, clusters and HPUs, cycle by cycle. Names of handlers are functions that were fitted
-to the programs of crates/spin/handlers; an ELF file of RV32IMAC runs instruction by instruction. Docs: docs/spin.md.")]
+Packets go through PsPIN's queues, clusters and HPUs, cycle by cycle. Names of handlers are
+functions that were fitted to the programs of crates/spin/handlers; an ELF file of RV32IMAC runs
+instruction by instruction. Docs: docs/spin.md.")]
 pub struct SpinArgs {
     /// pspin-asic or fpspin
     #[arg(long, default_value = "pspin-asic", value_name = "NAME")]

@@ -10,17 +10,17 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Default, Args)]
 pub struct TimelineArgs {
     /// Writes calls, messages and what NICs do as a trace for https://ui.perfetto.dev (docs/timeline.md)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
     timeline: Option<PathBuf>,
     /// Leaves out of it what ends before this simulated time, such as 2ms
-    #[arg(long, value_name = "TIME", requires = "timeline")]
+    #[arg(long, value_name = "TIME", help_heading = "Results", requires = "timeline")]
     timeline_from: Option<SimTime>,
     /// Leaves out of it what begins at this simulated time or later
-    #[arg(long, value_name = "TIME", requires = "timeline")]
+    #[arg(long, value_name = "TIME", help_heading = "Results", requires = "timeline")]
     timeline_to: Option<SimTime>,
     /// Slices of it at most: one for a call, two for a message. It ends where they are used up
     /// [default: 1000000]
-    #[arg(long, value_name = "N", requires = "timeline")]
+    #[arg(long, value_name = "N", help_heading = "Results", requires = "timeline")]
     timeline_limit: Option<u64>,
 }
 

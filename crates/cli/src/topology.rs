@@ -29,9 +29,11 @@ Examples:
   narrows topology show dragonfly-342 --set topology.arrangement=palmtree --svg dragonfly.svg
   narrows topology show 8-ary-2-tree --set 'topology.failed_switches=[8]' --dot tree.dot
 
-Limits are what every node can send at most, as a fraction of its link, with infinite buffers: at the least quotient of rate and load over
-all links. \"uniform\": every node to every other; \"next group\": every node to the nodes of the next group, pod or plane. UGAL, PAR and,
-but for fat trees, adaptive look at loads and have no such limit; UGAL and PAR lie between minimal and valiant, or above.")]
+Limits are what every node can send at most, as a fraction of its link, with infinite buffers: at
+the least quotient of rate and load over all links. \"uniform\": every node to every other; \"next
+group\": every node to the nodes of the next group, pod or plane. UGAL, PAR and, but for fat trees,
+adaptive look at loads and have no such limit; UGAL and PAR lie between minimal and valiant, or
+above.")]
     Show {
         /// A preset (narrows machine list) or a machine file
         #[arg(value_name = "NAME|FILE")]
@@ -53,13 +55,13 @@ but for fat trees, adaptive look at loads and have no such limit; UGAL and PAR l
     /// Make a graph file, and a machine file, of a real cluster's file
     #[command(after_help = "\
 Examples:
-  narrows topology import ibnet.txt -o ibnet.graph --base ib-ndr      # of ibnetdiscover; also writes ibnet.toml
+  narrows topology import ibnet.txt -o ibnet.graph --base ib-ndr  # of ibnetdiscover
   narrows topology import topology.conf -o mine.graph --base ib-ndr   # Slurm's, of topology/tree
   narrows topology import anynet_file -o any.graph --cycle 2ns        # BookSim's
   narrows topology import platform.xml -o platform.graph              # SimGrid's
 
-Hosts and switches keep the order of the file. Links have the rates and latencies that the file gives; what it does not give is that of
-[link.switch] and [link.host].")]
+Hosts and switches keep the order of the file. Links have the rates and latencies that the file
+gives; what it does not give is that of [link.switch] and [link.host].")]
     Import(ImportArguments),
 }
 

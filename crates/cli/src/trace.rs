@@ -28,7 +28,7 @@ pub enum TraceCommand {
         #[command(flatten)]
         form: Form,
     },
-    /// Check a trace: file and line of every mistake, then whether all messages and collectives meet
+    /// Check a trace: each mistake with its line, then whether messages and collectives meet
     #[command(after_help = "\
 Example:
   narrows trace check lammps.vef

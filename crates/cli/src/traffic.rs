@@ -29,9 +29,9 @@ IP over the network (docs/ip.md):
 
 Examples:
   narrows traffic uniform --nodes 64 --load 0.1:1.0:0.1 --warmup 20us --time 100us --out results/
-  narrows traffic permutation --nodes 256 --set network.routing=adaptive --load 0.2,0.5,0.8 --threads 2
+  narrows traffic permutation --nodes 256 --set network.routing=adaptive --load 0.2,0.5,0.8
   narrows traffic incast:5 --nodes 16 --load 0.5 --size 64KiB --period 1us --out results/
-  narrows traffic uniform --load 0.3 --class 'name=victim pattern=shift:8 sources=0-7 load=0.2 priority=1'
+  narrows traffic uniform --load 0.3 --class 'name=victim pattern=shift:8 sources=0-7 load=0.2'
   narrows traffic all-to-all --nodes 64 --injection closed:4 --size web-search --time 10ms
   narrows traffic flows my-flows.csv --machine my.toml --out results/
   narrows traffic ping:56 --machine exanest --from 1 --to 89

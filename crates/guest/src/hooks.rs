@@ -69,8 +69,8 @@ fn special() -> &'static Special {
 }
 
 /// The program calls MPI function `id` (index into `narrows_mpicalls::CALLS`). `place`: the same for calls of one place
-/// in the program that are about as much.
-pub fn mpi_enter(id: u32, peer: i64, tag: i64, place: u64) {
+/// in the program that are about as much. `site`: the address to which it returns; 0: nobody knows.
+pub fn mpi_enter(id: u32, peer: i64, tag: i64, place: u64, site: u64) {
     let special = special();
     own_queue::call_begins(special.searches.contains(&Some(id)));
     let Some(call) = CALLS.get(id as usize) else { return };
@@ -85,6 +85,7 @@ pub fn mpi_enter(id: u32, peer: i64, tag: i64, place: u64) {
     }
     let Ok(mut rank) = session() else { return };
     rank.enter(id, call.class, peer, tag, place);
+    rank.calls_from(site);
     rank.may_talk_to_itself(special.one_sided[id as usize]);
     if call.adds_processes() {
         refuse(rank, call.name, "a run has the ranks that it began with");

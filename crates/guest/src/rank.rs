@@ -164,6 +164,8 @@ pub struct Rank {
     left_at: u64,
     /// The call that it is in or comes from, see [`crate::stretches`].
     stands: crate::stretches::Call,
+    /// Where that returns to in the program.
+    site: u64,
 }
 
 impl Rank {
@@ -209,6 +211,7 @@ impl Rank {
             waited_at_entry: 0,
             left_at: 0,
             stands: crate::stretches::Call::default(),
+            site: 0,
         };
         rank.ring();
         Ok(rank)

@@ -67,13 +67,64 @@ const RANKS: [&str; 5] = ["-n", "-np", "--np", "--n", "--ntasks"];
 /// Others that stand in front of a value.
 const WITH_VALUE: [&str; 9] = ["-c", "-N", "--nodes", "-ppn", "--map-by", "--bind-to", "-H", "--host", "--hostfile"];
 
-/// A launcher in the place of a program would start ranks of its own for each rank.
-fn refuse_launcher(program: &str, arguments: &[String]) -> Result<(), LaunchError> {
+/// Options that say how ranks are bound to the cores of this computer, with a value and without: nothing of a simulated
+/// machine.
+const OF_THIS_COMPUTER: [&str; 4] = ["--bind-to", "-bind-to", "--rank-by", "--cpu-bind"];
+const FLAGS: [&str; 6] =
+    ["--oversubscribe", "-oversubscribe", "--allow-run-as-root", "--use-hwthread-cpus", "--exclusive", "--report-bindings"];
+
+/// What a launcher in the place of a program would start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launched {
+    /// How it is called.
+    pub launcher: String,
+    /// Its number of ranks.
+    pub ranks: u32,
+    /// The program and its arguments, and programs behind it.
+    pub words: Vec<String>,
+    /// Options that say nothing of a simulated machine.
+    pub left_out: Vec<String>,
+}
+
+/// What `mpirun -n 2 ./a` starts, where that is clear: of a launcher with a number of ranks and no options but those
+/// that are about this computer. `None`: no launcher, or one that is refused later.
+pub fn launched(words: &[String]) -> Option<Launched> {
+    let (program, arguments) = words.split_first()?;
+    let name = launcher_name(program)?;
+    let (mut ranks, mut left_out, mut rest) = (None, Vec::new(), arguments);
+    loop {
+        let (word, behind) = rest.split_first()?;
+        let value = || behind.first().cloned();
+        rest = match word.as_str() {
+            option if RANKS.contains(&option) => {
+                ranks = Some(value()?.parse().ok()?);
+                &behind[1..]
+            }
+            option if OF_THIS_COMPUTER.contains(&option) => {
+                left_out.push(format!("{option} {}", value()?));
+                &behind[1..]
+            }
+            option if FLAGS.contains(&option) => {
+                left_out.push(option.to_owned());
+                behind
+            }
+            option if option.starts_with('-') => return None,
+            _ => break,
+        };
+    }
+    Some(Launched { launcher: name, ranks: ranks?, words: rest.to_vec(), left_out })
+}
+
+/// The name of a program that is a launcher.
+fn launcher_name(program: &str) -> Option<String> {
     let name = Path::new(program).file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let known = LIBRARIES.iter().any(|library| library.launchers.contains(&name.as_str()) && name != portals::SH);
-    if !known && !LAUNCHERS.contains(&name.as_str()) {
-        return Ok(());
-    }
+    (known || LAUNCHERS.contains(&name.as_str())).then_some(name)
+}
+
+/// A launcher in the place of a program would start ranks of its own for each rank.
+fn refuse_launcher(program: &str, arguments: &[String]) -> Result<(), LaunchError> {
+    let Some(name) = launcher_name(program) else { return Ok(()) };
     let mut words = arguments.iter().map(String::as_str);
     let (mut ranks, mut started) = ("RANKS", Vec::new());
     while let Some(word) = words.next() {
@@ -366,6 +417,20 @@ mod tests {
             ("prterun", "write narrows run -n RANKS -- PROGRAM"),
         ] {
             assert!(line(words).ends_with(expected), "{words}: {}", line(words));
+        }
+    }
+
+    #[test]
+    fn what_a_launcher_starts_where_that_is_clear() {
+        let of = |line: &str| launched(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        let found = of("/usr/bin/mpirun --oversubscribe -np 4 --bind-to core ./a -n 7").unwrap();
+        assert_eq!((found.launcher.as_str(), found.ranks, found.words.join(" ").as_str()), ("mpirun", 4, "./a -n 7"));
+        assert_eq!(found.left_out, ["--oversubscribe", "--bind-to core"]);
+        assert_eq!(of("mpiexec -n 2 ./a : -n 3 ./b").unwrap().words.join(" "), "./a : -n 3 ./b");
+        for unclear in
+            ["./a -n 2", "mpirun ./a", "mpirun -n 2 -ppn 1 ./a", "mpirun -n 2 -x A=1 ./a", "mpirun -n", "mpirun -n two ./a", "mpirun -n 2"]
+        {
+            assert_eq!(of(unclear), None, "{unclear}");
         }
     }
 

@@ -45,7 +45,7 @@ pub use apps::{appfile, apps, words};
 pub use command::{command, plain, without_aslr};
 pub use elf::{File, classify};
 pub use foreign::{Foreign, PROCESSORS, Processor};
-pub use inspect::{check_launcher, for_program, has_component, inspect, inspect_launcher, locate};
+pub use inspect::{Launched, check_launcher, for_program, has_component, inspect, inspect_launcher, launched, locate};
 pub use narrows_mpilib::{App, LIBRARIES, Library, PROVIDER, Transport};
 pub use preload::Preload;
 pub use scratch::Scratch;

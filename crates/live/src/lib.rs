@@ -18,6 +18,7 @@
 pub mod cores;
 pub mod deputy;
 pub mod endpoints;
+pub mod functions;
 pub mod memory;
 pub mod processes;
 pub mod report;
@@ -26,6 +27,7 @@ pub mod timing;
 pub mod watch;
 pub mod window;
 
+pub use functions::Function;
 pub use narrows_check::{Choice, Finding};
 pub use report::{Failure, RankTimes, Report, Waiting};
 pub use timing::{Delay, Timing};

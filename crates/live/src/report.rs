@@ -1,5 +1,6 @@
 //! What a run gives back.
 
+use crate::functions::Function;
 use narrows_check::Checked;
 use narrows_message::{Passed, Sent};
 use narrows_nic::HandlerReport;
@@ -86,6 +87,8 @@ pub struct Report {
     pub exit_code: i32,
     /// Why it ended early.
     pub failure: Option<Failure>,
+    /// Time by MPI function and call site, if it was asked for.
+    pub functions: Vec<Function>,
     /// What does not fit in the MPI calls of the program, if that was looked at.
     pub checked: Checked,
     /// Who waits for whom in a deadlock, if calls were looked at.

@@ -24,6 +24,7 @@ mod turn;
 use crate::cores::{Cores, MOST};
 use crate::deputy::{Deputy, YIELDING};
 use crate::endpoints::{Attention, Ranks};
+use crate::functions::Functions;
 use crate::processes;
 use crate::report::{Failure, Report};
 use crate::timing::{Delayer, Timing};
@@ -87,8 +88,10 @@ pub struct Options {
     pub alive: Option<PathBuf>,
     /// How far the run is, in picoseconds of simulated time; nobody knows how far it goes.
     pub progress: Arc<Meter>,
-    /// Is told of calls and messages; the ranks know that from [`narrows_channel::Settings::timeline`].
+    /// Is told of calls and messages; the ranks know that from [`narrows_channel::Settings::calls`].
     pub timeline: Option<Timeline>,
+    /// Times of calls are summed, see [`Report::functions`]; the ranks know that from the same.
+    pub functions: bool,
     /// Ranks tell what they call, which is compared.
     pub check: bool,
     /// Messages take longer than the machine says.
@@ -128,6 +131,7 @@ struct Run<'a> {
     options: Options,
     check: Option<Checker>,
     delayer: Option<Delayer>,
+    functions: Option<Functions>,
     child: Child,
     /// How the launcher has ended.
     launcher_end: Option<ExitStatus>,
@@ -262,6 +266,7 @@ fn watched(mapping: &Mapping, mut world: World, child: Child, options: Options, 
         world,
         check: options.check.then(|| Checker::new(count as u32)),
         delayer: None,
+        functions: options.functions.then(|| Functions::new(count)),
         options,
         child,
         launcher_end: None,
@@ -600,7 +605,10 @@ impl Run<'_> {
     }
 
     /// A rank has been in an MPI call.
-    fn tell_call(&self, rank: u32, ended: &Ended, end: u64) {
+    fn tell_call(&mut self, rank: u32, ended: &Ended, end: u64) {
+        if let Some(functions) = &mut self.functions {
+            functions.add(rank, ended, end, self.ranks[rank as usize].process);
+        }
         if let (Some(timeline), Some(call)) = (&self.options.timeline, CALLS.get(ended.call as usize)) {
             timeline.call(Call {
                 rank,
@@ -615,12 +623,12 @@ impl Run<'_> {
     }
 
     /// The calls in which ranks were when the run broke off.
-    fn tell_open_calls(&self) {
+    fn tell_open_calls(&mut self) {
         for rank in 0..self.ranks.len() as u32 {
             let header = self.header(rank);
             if let Some(call) = header.call.load(Relaxed).checked_sub(1) {
                 let (began, peer, tag) = (header.entered.load(Relaxed), header.peer.load(Relaxed), header.tag.load(Relaxed));
-                self.tell_call(rank, &Ended { call, began, waited: 0, peer, tag }, header.clock.load(Relaxed).max(began));
+                self.tell_call(rank, &Ended { call, began, waited: 0, peer, tag, site: 0 }, header.clock.load(Relaxed).max(began));
             }
         }
     }

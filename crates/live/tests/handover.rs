@@ -23,7 +23,7 @@ fn call(name: &str) -> u32 {
 }
 
 fn in_call(name: &str, work: impl FnOnce()) {
-    hooks::mpi_enter(call(name), -1, -1, 0);
+    hooks::mpi_enter(call(name), -1, -1, 0, 0);
     work();
     hooks::mpi_leave(call(name), false);
 }
@@ -75,7 +75,7 @@ fn rank_main() {
         return;
     }
     let buffer = Box::leak(Box::new([0u8; 64]));
-    hooks::mpi_enter(call("MPI_Init"), -1, -1, 0);
+    hooks::mpi_enter(call("MPI_Init"), -1, -1, 0, 0);
     let (rank, ranks, next, previous) = {
         let mut session = session().unwrap();
         session.submit(Command::EqAlloc { eq: EQ, count: 64 });
@@ -164,7 +164,7 @@ fn rank_main() {
         }
         other => panic!("no scenario {other}"),
     }
-    hooks::mpi_enter(call("MPI_Finalize"), -1, -1, 0);
+    hooks::mpi_enter(call("MPI_Finalize"), -1, -1, 0, 0);
     while hooks::at_door() {}
     hooks::mpi_leave(call("MPI_Finalize"), false);
 }

@@ -2,8 +2,10 @@
 //! here: texts go to `crates/study`, tables come back as Arrow.
 //!
 //! * [`watch`] — a study runs without the interpreter's lock, and ends with Ctrl-C.
+//! * [`report`] — pages of results.
 //! * [`table`] — a table, handed over through Arrow's C stream interface.
 
+mod report;
 mod table;
 mod watch;
 
@@ -98,6 +100,14 @@ impl NativeOutcome {
         match &self.outcome {
             Outcome::Traffic(outcome) => outcome.text(),
             Outcome::Replay(outcome) => outcome.text(),
+        }
+    }
+
+    /// Its pictures: names and SVG.
+    fn pictures(&self) -> Vec<(String, String)> {
+        match &self.outcome {
+            Outcome::Traffic(outcome) => outcome.pictures().into_iter().map(|(name, svg)| (name.to_owned(), svg)).collect(),
+            Outcome::Replay(outcome) => outcome.pictures(),
         }
     }
 
@@ -206,6 +216,10 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(resolve, module)?)?;
     module.add_function(wrap_pyfunction!(presets, module)?)?;
     module.add_function(wrap_pyfunction!(machine_keys, module)?)?;
+    module.add_function(wrap_pyfunction!(report::result_page, module)?)?;
+    module.add_function(wrap_pyfunction!(report::study_page, module)?)?;
+    module.add_function(wrap_pyfunction!(report::critical_path, module)?)?;
+    module.add_function(wrap_pyfunction!(report::colours, module)?)?;
     module.add_function(wrap_pyfunction!(traffic, module)?)?;
     module.add_function(wrap_pyfunction!(replay, module)?)
 }

@@ -1,8 +1,8 @@
-use crate::chart::{Axis, BOTTOM, COLOURS, Chart, Frame, HEIGHT, LEFT, Quantity, RIGHT, TOP, WIDTH};
+use crate::chart::{Axis, BOTTOM, Chart, Frame, HEIGHT, LEFT, Quantity, RIGHT, TOP, WIDTH, colour_of, open};
 use crate::escape;
 use std::fmt::Write;
 
-/// Bars side by side, each with one piece per series, one above the other: an SVG picture of 720 by 440.
+/// Bars side by side, each with one piece per series, one above the other: an SVG picture of 480 by 330.
 #[derive(Clone, Debug, Default)]
 pub struct Bars {
     /// Above it.
@@ -36,27 +36,25 @@ impl Bars {
             top: TOP + if self.series.len() > 1 { 18.0 } else { 0.0 },
             bottom: HEIGHT - BOTTOM,
         };
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"13\">\n\
-             <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n<text x=\"{LEFT}\" y=\"26\" font-size=\"16\">{}</text>\n",
-            escape(&self.title)
-        );
+        let mut svg = open(WIDTH, &self.title);
         let chart = Chart { x: self.x.clone(), y, y_in: self.y_in, ..Chart::default() };
         chart.draw_axes_of(&frame, &mut svg, &self.ticks());
         let gap = if count > 64 { 0.0 } else { 0.15 };
         for bar in 0..count {
             let (left, right) = (frame.across(bar as f64 + gap / 2.0), frame.across(bar as f64 + 1.0 - gap / 2.0));
             let mut below = 0.0;
-            for (series, colour) in self.series.iter().zip(COLOURS.iter().cycle()) {
+            for (index, series) in self.series.iter().enumerate() {
+                let colour = colour_of(&series.0, index);
                 let value = value(series, bar) * factor;
                 if value > 0.0 {
                     let (high, low) = (frame.up(below + value), frame.up(below));
                     let _ = writeln!(
                         svg,
-                        "<rect x=\"{left:.1}\" y=\"{high:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{colour}\"><title>{}: {}</title></rect>",
+                        "<rect x=\"{left:.1}\" y=\"{high:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{colour}\"><title>{} {}: {}</title></rect>",
                         (right - left).max(0.5),
                         low - high,
                         escape(&self.labels[bar]),
+                        escape(&series.0),
                         self.y_in.show(value)
                     );
                 }
@@ -65,10 +63,11 @@ impl Bars {
         }
         if self.series.len() > 1 {
             let mut x = LEFT;
-            for ((name, _), colour) in self.series.iter().zip(COLOURS.iter().cycle()) {
+            for (index, (name, _)) in self.series.iter().enumerate() {
+                let colour = colour_of(name, index);
                 let _ = writeln!(
                     svg,
-                    "<rect x=\"{x:.0}\" y=\"34\" width=\"12\" height=\"12\" fill=\"{colour}\"/><text x=\"{:.0}\" y=\"45\">{}</text>",
+                    "<rect x=\"{x:.0}\" y=\"31\" width=\"12\" height=\"12\" fill=\"{colour}\"/><text x=\"{:.0}\" y=\"42\">{}</text>",
                     x + 17.0,
                     escape(name)
                 );

@@ -68,7 +68,7 @@ impl Curve {
     }
 }
 
-/// Curves over one axis, as an SVG picture of 720 by 440.
+/// Curves over one axis, as an SVG picture of 480 by 330: two fit side by side on a page, and one on a telephone.
 #[derive(Clone, Debug, Default)]
 pub struct Chart {
     /// Above it.
@@ -98,18 +98,48 @@ pub struct Chart {
     pub marks: Vec<(f64, String)>,
 }
 
-pub(crate) const WIDTH: f64 = 720.0;
-pub(crate) const HEIGHT: f64 = 440.0;
-pub(crate) const LEFT: f64 = 78.0;
-pub(crate) const RIGHT: f64 = 22.0;
-pub(crate) const TOP: f64 = 44.0;
-pub(crate) const BOTTOM: f64 = 56.0;
-/// Room for a line of the legend.
-const LEGEND: f64 = 18.0;
+pub(crate) const WIDTH: f64 = 480.0;
+pub(crate) const HEIGHT: f64 = 330.0;
+pub(crate) const LEFT: f64 = 66.0;
+pub(crate) const RIGHT: f64 = 16.0;
+pub(crate) const TOP: f64 = 40.0;
+pub(crate) const BOTTOM: f64 = 48.0;
+/// Ticks of an axis for which there is room.
+pub(crate) const TICKS: [f64; 2] = [5.0, 5.0];
+/// Room for a line of the legend, and for each of two names in one.
+const LEGEND: f64 = 17.0;
+const NAME: f64 = 204.0;
+/// Width of a character in parts of its size (Helvetica's digits and most letters).
+const CHARACTER: f64 = 0.56;
 /// Points of a curve that are marked each; more would be one broad line.
 const MOST_DOTS: usize = 60;
 /// Colours that stay apart for colour-blind readers (Okabe and Ito 2008).
-pub(crate) const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
+pub const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
+
+/// The colour of what a rank does with its time, the same in every picture; of anything else, that of its place.
+pub(crate) fn colour_of(name: &str, index: usize) -> &'static str {
+    ROLES.iter().find(|(role, _)| *role == name).map_or(COLOURS[index % COLOURS.len()], |(_, colour)| colour)
+}
+
+/// The start of a picture, with its title.
+pub(crate) fn open(width: f64, title: &str) -> String {
+    let size = ((WIDTH - LEFT) / (CHARACTER * title.chars().count().max(1) as f64)).clamp(9.0, 15.0);
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"13\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n<text x=\"{LEFT}\" y=\"22\" font-size=\"{size:.1}\">{}</text>\n",
+        escape(title)
+    )
+}
+
+/// What a rank does with its time, and its colour in all pictures: apart for colour-blind readers, and in grey.
+pub const ROLES: [(&str, &str); 6] = [
+    ("computing", "#0072b2"),
+    ("MPI software", "#e69f00"),
+    ("waiting", "#b8b8b8"),
+    ("message", "#d55e00"),
+    ("done", "#e4e4e4"),
+    ("in MPI", "#e69f00"),
+];
 
 /// Dashes, so that curves at the same place are all seen: each is thinner than the one below it, and broken in its own
 /// way.
@@ -264,18 +294,14 @@ impl Chart {
         let mut frame = Frame {
             x: Axis { log: self.log_x, low: 0.0, high: 1.0 },
             y: Axis { log: self.log, low: 0.0, high: 1.0 },
-            top: TOP + LEGEND * self.curves.len().div_ceil(3) as f64,
+            top: TOP + LEGEND * self.curves.len().div_ceil(self.names_in_line()) as f64,
             bottom: HEIGHT - BOTTOM,
         };
         let shown: Vec<(f64, f64)> = points().filter(|&(x, y)| frame.x.shows(x) && frame.y.shows(y)).collect();
         frame.x = Axis::new(self.log_x, self.x_range, shown.iter().map(|point| point.0), false);
         frame.y = Axis::new(self.log, self.y_range, shown.iter().map(|point| point.1), true);
 
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"13\">\n\
-             <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n<text x=\"{LEFT}\" y=\"26\" font-size=\"16\">{}</text>\n",
-            escape(&self.title)
-        );
+        let mut svg = open(WIDTH, &self.title);
         self.draw_axes(&frame, &mut svg);
         if filled {
             // From the top down: each hides the part of the one above it that is not its own.
@@ -288,6 +314,7 @@ impl Chart {
         let order: Vec<usize> = if filled { (0..self.curves.len()).rev().collect() } else { (0..self.curves.len()).collect() };
         for index in order {
             draw_curve(&self.curves[index], index, filled, &frame, &mut svg);
+            self.draw_name(index, filled, &mut svg);
         }
         if shown.is_empty() {
             let (x, y) = ((LEFT + WIDTH - RIGHT) / 2.0, (frame.top + frame.bottom) / 2.0);
@@ -297,8 +324,29 @@ impl Chart {
         svg
     }
 
+    /// Names of the legend in a line of it.
+    fn names_in_line(&self) -> usize {
+        let longest = self.curves.iter().map(|curve| curve.name.chars().count()).max().unwrap_or(0);
+        if 28.0 + 12.0 * CHARACTER * longest as f64 > NAME { 1 } else { 2 }
+    }
+
+    /// The legend of a curve.
+    fn draw_name(&self, index: usize, filled: bool, svg: &mut String) {
+        let (curve, in_line) = (&self.curves[index], self.names_in_line());
+        let (x, y) = (LEFT + NAME * (index % in_line) as f64, TOP + 2.0 + LEGEND * (index / in_line) as f64);
+        let _ = writeln!(
+            svg,
+            "<path d=\"M{x} {:.1}h22\" stroke=\"{}\" stroke-width=\"2.5\"{}/><text x=\"{:.1}\" y=\"{y}\" font-size=\"12\">{}</text>",
+            y - 4.0,
+            colour_of(&curve.name, index),
+            dash_of(curve, index, filled),
+            x + 28.0,
+            escape(&curve.name)
+        );
+    }
+
     pub(crate) fn draw_axes(&self, frame: &Frame, svg: &mut String) {
-        let ticks: Vec<_> = frame.x.ticks(8.0, self.x_in).into_iter().map(|tick| (tick, self.x_in.show(tick))).collect();
+        let ticks: Vec<_> = frame.x.ticks(TICKS[0], self.x_in).into_iter().map(|tick| (tick, self.x_in.show(tick))).collect();
         self.draw_axes_of(frame, svg, &ticks);
     }
 
@@ -306,7 +354,7 @@ impl Chart {
     pub(crate) fn draw_axes_of(&self, frame: &Frame, svg: &mut String, ticks: &[(f64, String)]) {
         let (top, bottom, right) = (frame.top, frame.bottom, WIDTH - RIGHT);
         for (tick, label) in ticks {
-            let (x, below) = (frame.across(*tick), bottom + 18.0);
+            let (x, below) = (frame.across(*tick), bottom + 16.0);
             let _ = writeln!(
                 svg,
                 "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{top:.1}\" y2=\"{bottom}\" stroke=\"#ddd\"/>\
@@ -314,8 +362,8 @@ impl Chart {
                 escape(label)
             );
         }
-        for tick in frame.y.ticks(6.0, self.y_in) {
-            let (y, left) = (frame.up(tick), LEFT - 8.0);
+        for tick in frame.y.ticks(TICKS[1], self.y_in) {
+            let (y, left) = (frame.up(tick), LEFT - 6.0);
             let _ = writeln!(
                 svg,
                 "<line x1=\"{LEFT}\" x2=\"{right}\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke=\"#ddd\"/>\
@@ -324,12 +372,12 @@ impl Chart {
                 self.y_in.show(tick)
             );
         }
-        let (centre, middle, foot) = ((LEFT + right) / 2.0, (top + bottom) / 2.0, HEIGHT - 14.0);
+        let (centre, middle, foot) = ((LEFT + right) / 2.0, (top + bottom) / 2.0, HEIGHT - 13.0);
         let _ = writeln!(
             svg,
             "<path d=\"M{LEFT} {top:.1}V{bottom}H{right}\" fill=\"none\" stroke=\"black\"/>\n\
              <text x=\"{centre:.1}\" y=\"{foot}\" text-anchor=\"middle\">{}</text>\n\
-             <text x=\"18\" y=\"{middle:.1}\" transform=\"rotate(-90 18 {middle:.1})\" text-anchor=\"middle\">{}</text>",
+             <text x=\"15\" y=\"{middle:.1}\" transform=\"rotate(-90 15 {middle:.1})\" text-anchor=\"middle\">{}</text>",
             escape(&self.x),
             escape(&self.y)
         );
@@ -359,7 +407,7 @@ fn fill_below(curve: &Curve, index: usize, frame: &Frame, svg: &mut String) {
         (first, last) = (first.or(Some(x)), x);
     }
     if let Some(first) = first {
-        let (bottom, colour) = (frame.bottom, tint(COLOURS[index % COLOURS.len()]));
+        let (bottom, colour) = (frame.bottom, tint(colour_of(&curve.name, index)));
         let _ = writeln!(svg, "<path d=\"{path}L{last:.1} {bottom:.1}L{first:.1} {bottom:.1}Z\" fill=\"{colour}\"/>");
     }
 }
@@ -370,15 +418,19 @@ fn tint(colour: &str) -> String {
     format!("#{:02x}{:02x}{:02x}", part(1), part(3), part(5))
 }
 
-/// A curve and its line of the legend.
+/// How a curve is broken.
+fn dash_of(curve: &Curve, index: usize, filled: bool) -> String {
+    match (filled, curve.dashed) {
+        (true, _) => String::new(),
+        (false, true) => String::from(" stroke-dasharray=\"2 5\""),
+        (false, false) if DASHES[index % DASHES.len()].is_empty() => String::new(),
+        (false, false) => format!(" stroke-dasharray=\"{}\"", DASHES[index % DASHES.len()]),
+    }
+}
+
+/// A curve.
 fn draw_curve(curve: &Curve, index: usize, filled: bool, frame: &Frame, svg: &mut String) {
-    let colour = COLOURS[index % COLOURS.len()];
-    let dashes = match (filled, curve.dashed) {
-        (true, _) => "",
-        (false, true) => "2 5",
-        (false, false) => DASHES[index % DASHES.len()],
-    };
-    let dash = if dashes.is_empty() { String::new() } else { format!(" stroke-dasharray=\"{dashes}\"") };
+    let (colour, dash) = (colour_of(&curve.name, index), dash_of(curve, index, filled));
     let width = if filled { 1.8 } else { (3.4 - 0.4 * index as f64).max(1.2) };
     let dots = !filled && curve.points.len() <= MOST_DOTS;
     let mut path = String::new();
@@ -404,15 +456,7 @@ fn draw_curve(curve: &Curve, index: usize, filled: bool, frame: &Frame, svg: &mu
             };
         }
     }
-    let (x, y) = (LEFT + 205.0 * (index % 3) as f64, TOP + LEGEND * (index / 3) as f64);
-    let _ = writeln!(
-        svg,
-        "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width:.1}\"{dash}/>\n\
-         <path d=\"M{x} {:.1}h22\" stroke=\"{colour}\" stroke-width=\"2.5\"{dash}/><text x=\"{:.1}\" y=\"{y}\" font-size=\"12\">{}</text>",
-        y - 4.0,
-        x + 28.0,
-        escape(&curve.name)
-    );
+    let _ = writeln!(svg, "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width:.1}\"{dash}/>");
 }
 
 #[cfg(test)]
@@ -442,7 +486,7 @@ mod tests {
     /// Where the ticks of an axis are, in pixels, and how wide their labels are.
     fn labels(axis: &Axis, quantity: Quantity) -> Vec<(f64, f64)> {
         let width = WIDTH - LEFT - RIGHT;
-        axis.ticks(8.0, quantity)
+        axis.ticks(TICKS[0], quantity)
             .into_iter()
             .map(|tick| (axis.place(tick) * width, 7.0 * quantity.show(tick).chars().count() as f64))
             .collect()
@@ -479,7 +523,7 @@ mod tests {
     fn curves_at_one_place_are_all_seen() {
         let curve = Curve { points: (0..200).map(|place| (f64::from(place), Some(1.0))).collect(), ..Curve::default() };
         let svg = Chart { curves: vec![curve; 7], ..Chart::default() }.svg();
-        let lines: Vec<&str> = svg.lines().filter(|line| line.starts_with("<path d=\"M78.0") && line.contains("L")).collect();
+        let lines: Vec<&str> = svg.lines().filter(|line| line.starts_with("<path d=\"M66.0") && line.contains("L")).collect();
         let dashes: std::collections::BTreeSet<_> = lines.iter().map(|line| line.split("stroke-width").nth(1)).collect();
         assert_eq!((lines.len(), dashes.len()), (7, 7), "{svg}");
     }
@@ -489,8 +533,8 @@ mod tests {
         let curve = Curve { name: String::from("a < b"), points: vec![(0.0, Some(0.0)), (1.0, Some(10.0)), (2.0, None)], dashed: false };
         let chart = Chart { y_range: Some((0.0, 10.0)), x_range: Some((0.0, 2.0)), curves: vec![curve], ..Chart::default() };
         let svg = chart.svg();
-        // Left end at the bottom, the middle at the top: 78 + 620 / 2, below the title and one line of the legend.
-        assert!(svg.contains("M78.0 384.0L388.0 62.0\""), "{svg}");
+        // Left end at the bottom, the middle at the top: 66 + 398 / 2, below the title and one line of the legend.
+        assert!(svg.contains("M66.0 282.0L265.0 57.0\""), "{svg}");
         assert!(svg.contains("a &lt; b"));
     }
 
@@ -499,9 +543,9 @@ mod tests {
         let curve = |value| Curve { points: vec![(0.0, Some(value)), (1.0, Some(value))], ..Curve::default() };
         let curves = vec![curve(2.0), curve(3.0)];
         let svg = Chart { y_range: Some((0.0, 10.0)), x_range: Some((0.0, 1.0)), stacked: true, curves, ..Chart::default() }.svg();
-        // 62 to 384: 2 of 10 are at 319.6, 5 at 223. The higher one is drawn first.
+        // 57 to 282: 2 of 10 are at 237, 5 at 169.5. The higher one is drawn first.
         let (high, low) =
-            ("<path d=\"M78.0 223.0L698.0 223.0L698.0 384.0L78.0 384.0Z\"", "<path d=\"M78.0 319.6L698.0 319.6L698.0 384.0L78.0 384.0Z\"");
+            ("<path d=\"M66.0 169.5L464.0 169.5L464.0 282.0L66.0 282.0Z\"", "<path d=\"M66.0 237.0L464.0 237.0L464.0 282.0L66.0 282.0Z\"");
         assert!(svg.find(high).unwrap() < svg.find(low).unwrap(), "{svg}");
     }
 

@@ -1,8 +1,8 @@
-use crate::chart::{Axis, BOTTOM, Chart, Frame, HEIGHT, LEFT, Quantity, RIGHT, TOP, WIDTH};
+use crate::chart::{Axis, BOTTOM, Chart, Frame, HEIGHT, LEFT, Quantity, RIGHT, TOP, WIDTH, open};
 use crate::escape;
 use std::fmt::Write;
 
-/// Values over two axes as coloured cells: an SVG picture of 720 by 440.
+/// Values over two axes as coloured cells: an SVG picture of 480 by 330.
 #[derive(Clone, Debug, Default)]
 pub struct HeatMap {
     /// Above it.
@@ -51,12 +51,7 @@ impl HeatMap {
         let axis = |(low, high): (f64, f64)| Axis { log: false, low, high: if high > low { high } else { low + 1.0 } };
         let frame = Frame { x: axis(x_range), y: axis(self.y_range), top: TOP, bottom: HEIGHT - BOTTOM };
         let most = self.values.iter().copied().filter(|value| value.is_finite()).fold(0.0, f64::max);
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"13\">\n\
-             <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n<text x=\"{LEFT}\" y=\"26\" font-size=\"16\">{}</text>\n",
-            WIDTH + SCALE,
-            escape(&self.title)
-        );
+        let mut svg = open(WIDTH + SCALE, &self.title);
         Chart { x, y: self.y.clone(), ..Chart::default() }.draw_axes(&frame, &mut svg);
         let columns = self.columns.max(1);
         let rows = self.values.len() / columns;
@@ -140,8 +135,8 @@ mod tests {
         let svg = map.svg();
         // The ground, one piece of two cells, two of one, and the scale.
         assert_eq!(svg.matches("<rect").count(), 1 + 1 + 2 + SHADES as usize);
-        // The lower left: two thirds of 620, half of 340.
-        assert!(svg.contains("<rect x=\"78.00\" y=\"214.00\" width=\"413.38\" height=\"170.05\""), "{svg}");
+        // The lower left: two thirds of 398, half of 242.
+        assert!(svg.contains("<rect x=\"66.00\" y=\"161.00\" width=\"265.38\" height=\"121.05\""), "{svg}");
         assert!(svg.contains("fill=\"#440154\""), "the most is darkest");
     }
 

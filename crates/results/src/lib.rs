@@ -5,7 +5,8 @@
 //! * [`Chart`], [`Bars`], [`HeatMap`] — curves, areas, bars and coloured cells as SVG pictures; [`Quantity`] — units of
 //!   their axes.
 //! * [`Graph`] — nodes with arrows between them, an SVG picture.
-//! * [`Origin`] — what pages and pictures say about where they come from; [`escape`] — text in them.
+//! * [`Page`] — an HTML page, the same design for all reports; [`Origin`] — what pages and pictures say about where
+//!   they come from; [`escape`] — text in them.
 //! * [`Progress`] — a bar on a terminal, plain lines elsewhere.
 //! * [`peak_memory`] — of this process.
 //!
@@ -33,11 +34,11 @@ mod progress;
 mod table;
 
 pub use bars::Bars;
-pub use chart::{Chart, Curve, Quantity};
+pub use chart::{COLOURS, Chart, Curve, Quantity, ROLES};
 pub use graph::Graph;
 pub use heat::HeatMap;
 pub use histogram::Histogram;
 pub use memory::peak_memory;
-pub use page::{Origin, escape};
+pub use page::{Origin, Page, escape};
 pub use progress::Progress;
 pub use table::{Column, SCHEMA, SCHEMA_KEY, Table, TableError};

@@ -1,12 +1,9 @@
-use std::fmt;
+use std::fmt::{self, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The style of HTML pages with tables and pictures. A table that is wider than the window is moved, not cut.
-const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:800px;margin:2em auto;padding:0 1em;color:#222}\
-h1{font-size:1.5em}h2{font-size:1.15em;margin-bottom:.2em}h1,p{overflow-wrap:anywhere}p{margin:.2em 0 .6em;color:#555}svg{width:100%;height:auto}\
-table{border-collapse:collapse;display:block;max-width:100%;overflow-x:auto}.origin{font-size:.85em}\
-td,th{padding:.2em .9em .2em 0;text-align:right;border-bottom:1px solid #eee}td:first-child,th:first-child{text-align:left}section{margin-top:2em}\
-pre{overflow-x:auto;background:#f6f6f6;padding:.6em;font-size:.85em}summary{cursor:pointer;padding:.3em 0}";
+/// The style of all pages, light and dark. Pictures keep their colours; what is white, grey or black in them takes the
+/// page's. A table that is wider than the window is moved, not cut.
+const STYLE: &str = include_str!("page.css");
 
 /// Text inside HTML and SVG.
 pub fn escape(text: &str) -> String {
@@ -46,7 +43,7 @@ impl Origin {
             false => text.clone(),
         };
         format!(
-            "{head}<desc>{}</desc>\n<text x=\"{}\" y=\"{}\" font-size=\"9\" fill=\"#777\" text-anchor=\"end\">{}</text>\n</svg>\n",
+            "{head}<desc>{}</desc>\n<text class=\"origin\" x=\"{}\" y=\"{}\" font-size=\"9\" fill=\"#777\" text-anchor=\"end\">{}</text>\n</svg>\n",
             escape(&text),
             width - 6.0,
             height - 3.0,
@@ -54,22 +51,116 @@ impl Origin {
         )
     }
 
-    /// An HTML page that says so below its title.
-    pub fn page(&self, title: &str, body: &str) -> String {
-        let (title, origin) = (escape(title), escape(&self.to_string()));
+    /// The same, made by this command: of what runs inside another program.
+    pub fn command(self, command: &str) -> Origin {
+        Origin { command: command.to_owned(), ..self }
+    }
+
+    /// What, when, on what: without the command.
+    fn about(&self) -> String {
+        let (year, month, day) = civil(self.date / 86_400);
+        let mut text = format!("narrows {}, {year}-{month:02}-{day:02}", env!("CARGO_PKG_VERSION"));
+        text.extend(self.machine.iter().map(|machine| format!(", machine {machine}")));
+        text.extend(self.seed.iter().map(|seed| format!(", seed {seed}")));
+        text
+    }
+}
+
+/// An HTML page with everything in it: nothing is loaded from elsewhere. Its parts stand in the order in which they
+/// were added.
+#[derive(Clone, Debug, Default)]
+pub struct Page(String);
+
+impl Page {
+    /// A heading, with what is below it.
+    pub fn heading(&mut self, text: &str) {
+        let _ = writeln!(self.0, "<h2>{}</h2>", escape(text));
+    }
+
+    /// A paragraph.
+    pub fn note(&mut self, text: &str) {
+        if !text.is_empty() {
+            let _ = writeln!(self.0, "<p>{}</p>", escape(text));
+        }
+    }
+
+    /// What has gone wrong, and what to do.
+    pub fn alarm(&mut self, text: &str) {
+        let _ = writeln!(self.0, "<p class=\"alarm\">{}</p>", escape(text));
+    }
+
+    /// Names and values, the most important ones first.
+    pub fn facts(&mut self, facts: &[(String, String)]) {
+        let rows = facts.iter().map(|(name, value)| format!("<div><dt>{}</dt><dd>{}</dd></div>", escape(name), escape(value)));
+        let _ = writeln!(self.0, "<dl>{}</dl>", rows.collect::<String>());
+    }
+
+    /// A table; `texts` of its first columns are texts, the others numbers.
+    pub fn table(&mut self, head: &[&str], rows: &[Vec<String>], texts: usize) {
+        let row = |cells: &mut dyn Iterator<Item = &str>, tag: &str| {
+            let cell = |(column, text): (usize, &str)| {
+                let class = if column < texts { " class=\"text\"" } else { "" };
+                format!("<{tag}{class}>{}</{tag}>", escape(text))
+            };
+            format!("<tr>{}</tr>", cells.enumerate().map(cell).collect::<String>())
+        };
+        let head = row(&mut head.iter().copied(), "th");
+        let body: String = rows.iter().map(|cells| row(&mut cells.iter().map(String::as_str), "td") + "\n").collect();
+        let _ = writeln!(self.0, "<div class=\"wide\"><table><thead>{head}</thead><tbody>{body}</tbody></table></div>");
+    }
+
+    /// Pictures side by side, where there is room: SVG and what it shows.
+    pub fn pictures(&mut self, pictures: &[(&str, &str)]) {
+        let figures = pictures.iter().enumerate().map(|(index, (caption, svg))| {
+            // Names inside of pictures must not meet.
+            let svg = svg.replace("id=\"", &format!("id=\"p{index}-")).replace("url(#", &format!("url(#p{index}-"));
+            format!("<figure>{svg}<figcaption>{}</figcaption></figure>", escape(caption))
+        });
+        let _ = writeln!(self.0, "<div class=\"pictures\">{}</div>", figures.collect::<String>());
+    }
+
+    /// A command to copy.
+    pub fn command(&mut self, command: &str) {
+        let _ = writeln!(self.0, "<pre class=\"command\">{}</pre>", escape(command));
+    }
+
+    /// A text that opens by a click.
+    pub fn details(&mut self, summary: &str, text: &str) {
+        let _ = writeln!(self.0, "<details><summary>{}</summary><pre>{}</pre></details>", escape(summary), escape(text));
+    }
+
+    /// Other parts, behind a click.
+    pub fn folded(&mut self, summary: &str, parts: &Page) {
+        let _ = writeln!(self.0, "<details><summary>{}</summary>{}</details>", escape(summary), parts.0);
+    }
+
+    /// A part that is HTML.
+    pub fn html(&mut self, html: &str) {
+        self.0 += html;
+    }
+
+    /// The page, with where it comes from below its title and the command to repeat it at its end.
+    pub fn finish(&self, title: &str, origin: &Origin) -> String {
+        let (title, about, command) = (escape(title), escape(&origin.about()), escape(&origin.command));
+        let repeat = match command.is_empty() {
+            true => String::new(),
+            false => format!("<h2>The same again</h2>\n<pre class=\"command\">{command}</pre>\n"),
+        };
         format!(
-            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
-             <title>{title}</title><style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n<p class=\"origin\">{origin}</p>\n{body}</body></html>\n"
+            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
+             content=\"width=device-width,initial-scale=1\"><meta name=\"color-scheme\" content=\"light dark\"><title>{title}</title>\
+             <style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n<p class=\"origin\">{about}</p>\n{}{repeat}</body></html>\n",
+            self.0
         )
     }
 }
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (year, month, day) = civil(self.date / 86_400);
-        write!(f, "narrows {}, {year}-{month:02}-{day:02}", env!("CARGO_PKG_VERSION"))?;
-        self.machine.iter().try_for_each(|machine| write!(f, ", machine {machine}"))?;
-        self.seed.iter().try_for_each(|seed| write!(f, ", seed {seed}"))?;
+        write!(f, "{}", self.about())?;
+        if self.command.is_empty() {
+            return Ok(());
+        }
         write!(f, ": {}", self.command)
     }
 }
@@ -104,6 +195,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn texts_are_escaped_and_names_in_pictures_do_not_meet() {
+        let mut page = Page::default();
+        page.table(&["<a>", "b"], &[vec![String::from("x & y"), String::from("1")]], 1);
+        page.pictures(&[("one", "<svg><marker id=\"m\"/><path marker-end=\"url(#m)\"/></svg>"), ("two", "<svg><marker id=\"m\"/></svg>")]);
+        let text = page.finish("t", &Origin::here(None, None));
+        assert!(
+            text.contains("<th class=\"text\">&lt;a&gt;</th><th>b</th>") && text.contains("<td class=\"text\">x &amp; y</td><td>1</td>")
+        );
+        assert!(text.contains("id=\"p0-m\"") && text.contains("url(#p0-m)") && text.contains("id=\"p1-m\""), "{text}");
+        // Nothing is loaded.
+        assert!(!text.contains("http") && !text.contains("src="), "{text}");
+    }
+
+    #[test]
     fn days() {
         assert_eq!([0, 59, 11_016, 20_514].map(civil), [(1970, 1, 1), (1970, 3, 1), (2000, 2, 29), (2026, 3, 2)]);
     }
@@ -120,7 +225,11 @@ mod tests {
         assert_eq!(origin.to_string(), text);
         let svg = origin.sign("<svg viewBox=\"0 0 720 440\">\n</svg>\n");
         assert!(svg.contains(&format!(">{text}</text>\n</svg>\n")) && svg.contains("y=\"437\""), "{svg}");
-        assert!(origin.page("a < b", "").contains(&format!("<h1>a &lt; b</h1>\n<p class=\"origin\">{text}</p>")));
+        let page = Page::default().finish("a < b", &origin);
+        let (about, command) = text.split_once(": ").unwrap();
+        assert!(page.contains(&format!("<h1>a &lt; b</h1>\n<p class=\"origin\">{about}</p>")), "{page}");
+        assert!(page.contains(&format!("<h2>The same again</h2>\n<pre class=\"command\">{command}</pre>")), "{page}");
+        assert!(!Page::default().finish("a", &origin.command("")).contains("The same again"));
         assert_eq!(["a", "a b", "it's", ""].map(quoted), ["a", "'a b'", "'it'\\''s'", "''"]);
     }
 }

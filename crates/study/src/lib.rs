@@ -11,6 +11,7 @@
 //! * [`IpSpec`] — pings and streams of IP over a machine's network, with an [`IpOutcome`].
 //! * [`TimelineSpec`] — calls and messages of a run or a replay, for Perfetto.
 //! * [`Energy`] — what a run or a replay takes, where the machine file says what its parts take.
+//! * [`report`] — one page of a result, made of its summary, tables and pictures.
 //! * [`explore`] — many runs of one program, each with another legal timing.
 //! * [`wiring`] — pictures of a network.
 //! * [`figure`] — published figures: their folders, what they ask of the simulator, and how the answers compare.
@@ -45,6 +46,7 @@ pub mod live;
 pub mod phy;
 mod processors;
 pub mod replay;
+pub mod report;
 mod scale;
 pub mod spin;
 pub mod timeline;

@@ -11,11 +11,6 @@ use serde_json::{Value, json};
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
-/// Calls on a page at most, and messages: a browser draws as many in a few hundredths of a second. Our own choice.
-const ON_PAGE: usize = 20_000;
-/// The same as in the pages of the Python package.
-const SCRIPT: &str = include_str!("../../../python/narrows/timeline.js");
-
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimelineSpec {
@@ -125,34 +120,6 @@ impl TimelineOutcome {
             )
         }));
         lines
-    }
-
-    /// For a page: something to zoom.
-    pub(crate) fn section(&self) -> String {
-        let Recorded { calls, transfers, .. } = &self.recorded;
-        let mut names: Vec<&str> = calls.iter().map(|call| call.name).collect();
-        names.sort_unstable();
-        names.dedup();
-        let mut order: Vec<&Call> = calls.iter().collect();
-        order.sort_by_key(|call| call.begin);
-        let shown = order.iter().take(ON_PAGE).map(|call| {
-            let name = names.binary_search(&call.name).expect("a name of the calls");
-            json!([call.rank, name, call.begin.as_ns_f64(), call.end.as_ns_f64(), call.waited.as_ns_f64()])
-        });
-        let shown: Vec<Value> = shown.collect();
-        let end = order.get(ON_PAGE).map_or(SimTime::MAX, |call| call.begin);
-        let messages = transfers.iter().filter(|transfer| transfer.from_rank != u32::MAX && transfer.kind != "ack" && transfer.begin < end);
-        let messages = messages.take(ON_PAGE).filter_map(|transfer| {
-            let begin = transfer.posted.unwrap_or(transfer.begin);
-            Some(json!([transfer.from_rank, transfer.to_rank, begin.as_ns_f64(), transfer.tail?.as_ns_f64(), transfer.bytes]))
-        });
-        let messages: Vec<Value> = messages.collect();
-        let part = if calls.len() > ON_PAGE { format!(" The first {ON_PAGE} of {} calls.", calls.len()) } else { String::new() };
-        let data = json!({ "names": names, "calls": shown, "messages": messages });
-        format!(
-            "<section><h2>Timeline</h2><p>Wheel or buttons: nearer and further; drag to move.{part}</p><div id=\"timeline\"></div>\n\
-             <script>{SCRIPT}timeline(document.getElementById(\"timeline\"), {data});</script></section>\n"
-        )
     }
 
     /// Calls and transfers, a row each.

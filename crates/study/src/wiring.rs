@@ -4,6 +4,9 @@
 //! no rule is laid out by springs. Of a network with more cables than an eye can follow, only the links of the first
 //! group are drawn.
 
+mod hosts;
+
+use hosts::{Fan, fan};
 use narrows_results::{Column, Table};
 use narrows_topology::{LinkClass, LinkId, Shape, Topology, Vertex};
 use std::collections::BTreeMap;
@@ -160,8 +163,13 @@ fn every_switch(topology: &Topology, title: &[String; 2], first_alone: bool) -> 
         bundles.retain(|(one, _), _| topology.group(*one) == 0);
     }
     let failed = bundles.values().any(|bundle| bundle.failed > 0);
+    let mut hosts_of = vec![0u32; topology.switches() as usize];
+    (0..topology.hosts()).for_each(|host| hosts_of[topology.switch_of(host) as usize] += 1);
+    // Dots that touch say nothing: then there is one for all nodes of a switch.
+    let hung = || layout.away.iter().zip(&hosts_of).filter(|(_, hosts)| **hosts > 0);
+    let together = hung().any(|(&away, &hosts)| Fan::of(away, hosts, layout.radius).smears(hosts));
     let mut entries = vec![
-        (HOST, "nodes"),
+        (HOST, if together { "nodes: how many" } else { "nodes" }),
         ("#333", "switches"),
         (LOCAL, if first_alone { "links between switches: those of the first pod" } else { "links between switches" }),
     ];
@@ -198,10 +206,8 @@ fn every_switch(topology: &Topology, title: &[String; 2], first_alone: bool) -> 
             );
         }
     }
-    let mut hosts_of = vec![0u32; topology.switches() as usize];
-    (0..topology.hosts()).for_each(|host| hosts_of[topology.switch_of(host) as usize] += 1);
     for (switch, &(x, y)) in layout.switches.iter().enumerate() {
-        fan(&mut svg, (x, y), layout.away[switch], hosts_of[switch], layout.radius);
+        fan(&mut svg, (x, y), layout.away[switch], hosts_of[switch], layout.radius, together);
         let _ = writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{:.1}\" fill=\"#333\"/>", layout.radius);
         if layout.radius >= 8.0 {
             let size = layout.radius * 0.95;
@@ -229,28 +235,6 @@ fn bend(layout: &Layout, from: Point, to: Point, class: LinkClass) -> Point {
     }
     let side = 0.16 + 14.0 / length;
     (middle.0 + dy * side, middle.1 - dx * side)
-}
-
-/// The hosts of a switch as dots.
-fn fan(svg: &mut String, (x, y): Point, away: Point, hosts: u32, radius: f64) {
-    if hosts == 0 {
-        return;
-    }
-    let length = away.0.hypot(away.1).max(1e-9);
-    let angle = away.1.atan2(away.0);
-    let dot = (radius * 0.38).clamp(0.8, 4.0);
-    let spread = (0.32 * f64::from(hosts)).min(2.0);
-    for index in 0..hosts {
-        let turn = if hosts == 1 { 0.0 } else { spread * (f64::from(index) / f64::from(hosts - 1) - 0.5) };
-        // Two rows when there are many.
-        let reach = length * if hosts > 8 && index % 2 == 1 { 1.35 } else { 1.0 };
-        let (hx, hy) = (x + reach * (angle + turn).cos(), y + reach * (angle + turn).sin());
-        let _ = writeln!(
-            svg,
-            "<line x1=\"{x:.1}\" y1=\"{y:.1}\" x2=\"{hx:.1}\" y2=\"{hy:.1}\" stroke=\"{HOST}\" stroke-width=\"0.6\"/>\
-             <circle cx=\"{hx:.1}\" cy=\"{hy:.1}\" r=\"{dot:.1}\" fill=\"{HOST}\"/>"
-        );
-    }
 }
 
 fn rows(topology: &Topology, tree: &narrows_topology::FatTree) -> Layout {

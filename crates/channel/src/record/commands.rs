@@ -70,6 +70,8 @@ pub struct Ended {
     pub peer: u64,
     /// As in [`crate::RankHeader::tag`].
     pub tag: u64,
+    /// The address to which it returned; 0: nobody knows.
+    pub site: u64,
 }
 
 fn kind_of(command: &Command) -> u32 {
@@ -144,8 +146,8 @@ pub fn encode_call(writer: &mut Writer<'_>, time: u64, eq: EqId, words: &[u64; C
 /// Appends an MPI call that was over at `time` (ps).
 pub fn encode_ended(writer: &mut Writer<'_>, time: u64, ended: &Ended) -> Result<(), Full> {
     writer.begin(time);
-    let Ended { call, began, waited, peer, tag } = *ended;
-    [u64::from(call), began, waited, peer, tag].into_iter().for_each(|word| writer.word(word));
+    let Ended { call, began, waited, peer, tag, site } = *ended;
+    [u64::from(call), began, waited, peer, tag, site].into_iter().for_each(|word| writer.word(word));
     writer.end(ENDED)
 }
 
@@ -166,6 +168,7 @@ pub fn decode_request(bytes: &[u8]) -> Result<(u64, Request, usize), RecordError
             waited: reader.word()?,
             peer: reader.word()?,
             tag: reader.word()?,
+            site: reader.word()?,
         };
         reader.end()?;
         return Ok((time, Request::Ended(ended), length));

@@ -71,6 +71,11 @@ impl Rank {
         self.waited_at_entry = header.wait_ps.load(Relaxed);
     }
 
+    /// The call that was entered returns to this address.
+    pub(crate) fn calls_from(&mut self, site: u64) {
+        self.site = site;
+    }
+
     /// The call that was entered is a blocking probe for a message of `peer`.
     pub(crate) fn probes(&mut self, peer: i64) {
         if callers::beside_others() {
@@ -124,11 +129,11 @@ impl Rank {
         }
     }
 
-    /// Says when the call was, if there is a timeline.
+    /// Says when the call was, if somebody wants to know.
     fn tell_call(&mut self) {
         let header = self.header();
         let call = header.call.load(Relaxed);
-        if self.settings.timeline == 0 || self.outside || call == 0 || header.abort_code.load(Relaxed) != 0 {
+        if self.settings.calls == 0 || self.outside || call == 0 || header.abort_code.load(Relaxed) != 0 {
             return;
         }
         let ended = Ended {
@@ -137,6 +142,7 @@ impl Rank {
             waited: header.wait_ps.load(Relaxed) - self.waited_at_entry,
             peer: header.peer.load(Relaxed),
             tag: header.tag.load(Relaxed),
+            site: self.site,
         };
         self.append(|writer, clock| encode_ended(writer, clock, &ended));
     }

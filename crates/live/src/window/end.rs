@@ -1,6 +1,7 @@
 //! The end of a run: what the report says, and that no process is left.
 
 use super::Run;
+use crate::functions::Functions;
 use crate::processes;
 use crate::report::{RankTimes, Report};
 use narrows_channel::futex;
@@ -83,6 +84,7 @@ impl Run<'_> {
         }
         processes::kill_descendants();
         self.take_last_facts();
+        self.report.functions = self.functions.take().map(Functions::finish).unwrap_or_default();
         self.report.checked = self.check.take().map(Checker::finish).unwrap_or_default();
         self.report
     }

@@ -53,6 +53,8 @@ pub struct RunSpec {
     pub compute_scale: Vec<ComputeScale>,
     /// Whether computing times are kept for other runs.
     pub keep_computing: bool,
+    /// Times of MPI calls are summed by function and call site.
+    pub functions: bool,
     /// Seed of every random choice of the models.
     pub seed: u64,
     /// Ends the run after this wall time.
@@ -189,6 +191,7 @@ impl RunSpec {
             compute: Compute::Measured,
             compute_scale: Vec::new(),
             keep_computing: false,
+            functions: false,
             seed: 1,
             timeout: None,
             no_aslr: false,

@@ -5,21 +5,19 @@ use crate::background;
 use crate::energy::Energy;
 use crate::handlers;
 use crate::processors;
+use crate::report::{self, Data, Report};
 use crate::timeline::TimelineOutcome;
 use crate::{Scale, Ways};
 use narrows_channel::layout::decided;
-use narrows_live::{RankTimes, Report, Waiting};
+use narrows_live::{Function, RankTimes, Waiting};
 use narrows_machine::{Machine, NetworkKind};
 use narrows_output::{OutputError, exit, write};
-use narrows_results::{Bars, Column, Graph, Origin, Quantity, Table, TableError, escape};
+use narrows_results::{Column, Graph, Origin, Table, TableError};
 use narrows_units::{ProcessorId, SimTime, show};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
-
-/// Bars of the picture at most; of more ranks, every k-th is shown.
-const BARS: usize = 256;
 
 /// Computing between the same calls that differs by more than this from its median is worth a line, if it is at least
 /// so much of all.
@@ -56,7 +54,7 @@ pub struct RunOutcome {
     /// The program's command line; of several, see [`launch::words`](narrows_launch::words).
     pub program: Vec<String>,
     /// How it went.
-    pub report: Report,
+    pub report: narrows_live::Report,
     /// Where the machine says what its parts take.
     pub energy: Option<Energy>,
     /// What happened when.
@@ -350,80 +348,75 @@ impl RunOutcome {
         ])
     }
 
-    /// The same as stacked bars (SVG).
-    pub fn picture(&self) -> String {
-        let report = &self.report;
-        let step = report.ranks.len().div_ceil(BARS).max(1);
-        let seconds = |part: fn(&RankTimes) -> SimTime| report.ranks.iter().step_by(step).map(|rank| part(rank).as_s_f64()).collect();
-        let series: [(&str, Vec<f64>); 3] = [
-            ("computing", seconds(|rank| rank.computing)),
-            ("MPI software", seconds(|rank| rank.mpi)),
-            ("waiting", seconds(|rank| rank.waiting)),
-        ];
-        Bars {
-            title: String::from("Where each rank's simulated time went"),
-            x: String::from("rank"),
-            y: String::from("simulated time"),
-            y_in: Quantity::Seconds,
-            labels: (0..report.ranks.len()).step_by(step).map(|rank| rank.to_string()).collect(),
-            series: series.map(|(name, values)| (name.to_owned(), values)).to_vec(),
-        }
-        .svg()
+    /// Time by MPI function and call site.
+    fn functions_table(&self) -> Table {
+        let all = &self.report.functions;
+        let integer = |of: fn(&Function) -> u64| Column::Integer(all.iter().map(|one| of(one) as i64).collect());
+        let seconds = |of: fn(&Function) -> SimTime| Column::Number(all.iter().map(|one| Some(of(one).as_s_f64())).collect());
+        Table::new(vec![
+            ("function", Column::Text(all.iter().map(|one| one.name.to_owned()).collect())),
+            ("site", Column::Text(all.iter().map(|one| one.site.clone()).collect())),
+            ("ranks", integer(|one| u64::from(one.ranks))),
+            ("calls", integer(|one| one.calls)),
+            ("time_s", seconds(|one| one.time)),
+            ("waited_s", seconds(|one| one.waited)),
+            ("longest_s", seconds(|one| one.longest)),
+        ])
     }
 
-    /// Writes `summary.json`, the resolved machine, the picture, a page with everything, the tables of a timeline, and
-    /// the computing times that were kept into a folder.
+    /// The tables by name.
+    pub fn tables(&self) -> Vec<(&'static str, Table)> {
+        let mut tables = vec![("ranks", self.ranks_table())];
+        if !self.report.functions.is_empty() {
+            tables.push(("functions", self.functions_table()));
+        }
+        tables.extend(self.timeline.iter().flat_map(TimelineOutcome::tables));
+        tables
+    }
+
+    /// The pictures by name (SVG).
+    fn pictures(&self, data: &Data) -> Vec<(String, String)> {
+        const PARTS: [(&str, &str); 3] = [("computing", "computing_s"), ("MPI software", "mpi_s"), ("waiting", "waiting_s")];
+        let ranks = data.table("ranks").map(|ranks| (String::from("ranks"), report::ranks_picture(ranks, &PARTS)));
+        let waits = &self.report.waits;
+        let deadlock = (!waits.is_empty()).then(|| (String::from("deadlock"), waits_picture("Who waits for whom", waits)));
+        ranks.into_iter().chain(deadlock).collect()
+    }
+
+    /// Writes `summary.json`, the resolved machine, the pictures, the tables, a page with everything, and the computing
+    /// times that were kept into a folder.
     ///
     /// # Errors
     /// A file cannot be written.
     pub fn save(&self, out: &Path) -> Result<(), TableError> {
-        write(&out.join("summary.json"), format!("{:#}\n", self.summary()))?;
+        let summary = self.summary();
+        write(&out.join("summary.json"), format!("{summary:#}\n"))?;
         write(&out.join("machine.toml"), self.machine.to_toml())?;
         let origin = Origin::here(Some(&self.machine.name), Some(self.seed));
-        write(&out.join("ranks.svg"), origin.sign(&self.picture()))?;
-        if !self.report.waits.is_empty() {
-            write(&out.join("deadlock.svg"), origin.sign(&waits_picture("Who waits for whom", &self.report.waits)))?;
-        }
-        for (name, table) in self.timeline.iter().flat_map(TimelineOutcome::tables) {
+        let tables = self.tables();
+        // Those of the ranks are in the summary.
+        for (name, table) in tables.iter().filter(|(name, _)| *name != "ranks") {
             table.write(&out.join(name).with_extension("parquet"))?;
         }
-        write(&out.join("report.html"), self.page(&origin))?;
+        let data = Data::from(tables);
+        let pictures = self.pictures(&data);
+        for (name, picture) in &pictures {
+            write(&out.join(name).with_extension("svg"), origin.sign(picture))?;
+        }
+        let text: Vec<String> = [self.lines(), self.ways.lines(), self.more()].concat();
+        let text = text.join("\n");
+        let report = Report { kind: "run", title: None, summary: &summary, data: &data, pictures: &pictures, text: &text, origin: &origin };
+        write(&out.join("report.html"), report.html())?;
         let computing = self.computing.as_ref().filter(|_| self.report.failure.is_none());
         Ok(computing.map_or(Ok(()), |computing| computing.save(&out.join(Computing::NAME)))?)
     }
 
-    /// A page with everything in it, which opens without a network.
-    fn page(&self, origin: &Origin) -> String {
-        let mut page = String::new();
-        for line in self.lines().into_iter().chain(self.ways.lines()).chain(self.ways()) {
-            page += &format!("<p>{}</p>\n", escape(&line));
-        }
-        page += &format!("<section>{}</section>\n", self.picture());
-        if !self.report.waits.is_empty() {
-            page += &format!("<section>{}</section>\n", waits_picture("Who waits for whom", &self.report.waits));
-        }
-        page += &self.timeline.as_ref().map(TimelineOutcome::section).unwrap_or_default();
-        let mut summary = self.summary();
-        let of_machine = summary.as_object_mut().and_then(|summary| {
-            summary.remove("per_rank");
-            summary.remove("machine")
-        });
-        let cell = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        let rows = summary.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null() && !value.is_object());
-        let rows: String = rows.map(|(name, value)| format!("<tr><td>{name}</td><td>{}</td></tr>", escape(&cell(value)))).collect();
-        page += &format!("<section><h2>Numbers</h2><table>{rows}</table></section>\n");
-        page += &format!(
-            "<details><summary>The machine: {}</summary><pre>{}</pre></details>\n",
-            escape(&self.machine.description),
-            escape(&format!("{:#}", of_machine.unwrap_or_default()))
-        );
-        origin.page(&format!("Live run: {}", self.program.join(" ")), &page)
-    }
-
-    /// How messages moved, in lines for people.
-    pub fn ways(&self) -> Vec<String> {
-        let Report { started: true, sent, rails, passed, .. } = &self.report else { return Vec::new() };
-        self.ways.used(sent, rails).into_iter().chain(self.ways.passed(passed)).collect()
+    /// How messages moved, and what the simulator did, in lines for people who want to know more.
+    pub fn more(&self) -> Vec<String> {
+        let narrows_live::Report { started: true, sent, rails, passed, totals, crossings, .. } = &self.report else { return Vec::new() };
+        let per_call = self.crossings_per_call().map_or(String::new(), |ratio| format!(", {ratio:.2} per blocking MPI call"));
+        let work = format!("{} events, {crossings} hand-overs to ranks{per_call}", totals.events);
+        self.ways.used(sent, rails).into_iter().chain(self.ways.passed(passed)).chain([work]).collect()
     }
 
     /// How it went, in lines for people.
@@ -491,8 +484,6 @@ impl RunOutcome {
         }
         let rules = &self.machine.nic.spin.rules;
         report.handlers.iter().flat_map(|report| handlers::lines(report, rules)).for_each(&mut line);
-        let crossings = self.crossings_per_call().map_or(String::new(), |ratio| format!(", {ratio:.2} per blocking MPI call"));
-        line(format!("{} events, {} hand-overs to ranks{crossings}", report.totals.events, report.crossings));
         lines.extend(self.findings());
         lines.extend(timeline);
         lines

@@ -275,7 +275,7 @@ impl<'a> Plan<'a> {
         let (message, system) = (&self.message, &self.machine.system);
         let nic = self.networks.machine_on(message.rails.first()).nic.portals();
         Settings {
-            timeline: self.spec.timeline.is_some().into(),
+            calls: (self.spec.timeline.is_some() || self.spec.functions).into(),
             offload_board: self.offload.map_or(0, |(board, _)| board),
             counter: self.counter.map_or(0, |event| event as u32),
             launcher_barrier_ps: system.launcher_barrier.as_ps(),
@@ -372,6 +372,7 @@ impl<'a> Plan<'a> {
             alive: Some(alive),
             progress: Arc::clone(meter),
             timeline,
+            functions: self.spec.functions,
             check: self.spec.check != Check::Off,
             timing: self.spec.timing.as_ref().map(TimingSpec::of_messages),
         }

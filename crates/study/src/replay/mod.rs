@@ -10,6 +10,7 @@ use crate::energy::{Energy, Share};
 use crate::handlers;
 use crate::hardware::Networks;
 use crate::processors;
+use crate::report::{self, Data, Report};
 use crate::timeline::TimelineOutcome;
 use crate::{MachineSpec, Observer, Scale, StudyError, TimelineSpec, Ways};
 use narrows_collectives::Algorithm;
@@ -544,9 +545,49 @@ impl ReplayOutcome {
     /// The tables by name.
     pub fn tables(&self) -> Vec<(&'static str, Table)> {
         let mut tables = vec![("applications", self.applications_table())];
+        if !self.replay.rank_computing.is_empty() {
+            tables.push(("ranks", self.ranks_table()));
+        }
         tables.extend(over_time::tables(&self.replay, self.topology.as_deref()));
         tables.extend(self.timeline.iter().flat_map(TimelineOutcome::tables));
         tables
+    }
+
+    /// The pictures by name (SVG).
+    pub fn pictures(&self) -> Vec<(String, String)> {
+        let mut pictures = over_time::pictures(&self.replay, self.topology.as_deref());
+        let data = Data::from(vec![("ranks", self.ranks_table())]);
+        let ranks = data.table("ranks").map(|ranks| {
+            let parts = [("computing", "computing_s"), ("in MPI", "in_mpi_s")];
+            (String::from("ranks"), report::ranks_picture(ranks, &parts))
+        });
+        pictures.extend(ranks);
+        pictures
+    }
+
+    /// Where the time of each rank went.
+    fn ranks_table(&self) -> Table {
+        let outcome = &self.replay;
+        let seconds = |of: &dyn Fn(usize) -> SimTime| {
+            Column::Number((0..outcome.rank_computing.len()).map(|rank| Some(of(rank).as_s_f64())).collect())
+        };
+        Table::new(vec![
+            ("rank", Column::Integer((0..outcome.rank_computing.len() as i64).collect())),
+            ("computing_s", seconds(&|rank| outcome.rank_computing[rank])),
+            ("in_mpi_s", seconds(&|rank| outcome.rank_finish[rank].saturating_sub(outcome.rank_computing[rank]))),
+            ("finished_s", seconds(&|rank| outcome.rank_finish[rank])),
+        ])
+    }
+
+    /// The page with everything in it.
+    pub fn page(&self, origin: &Origin) -> String {
+        let (summary, data, pictures, text) = (self.summary(), Data::from(self.tables()), self.pictures(), self.text());
+        Report { kind: "replay", title: None, summary: &summary, data: &data, pictures: &pictures, text: &text, origin }.html()
+    }
+
+    /// Where it comes from.
+    pub fn origin(&self) -> Origin {
+        Origin::here(self.machine.as_ref().map(|machine| machine.name.as_str()), self.about["seed"].as_u64())
     }
 
     /// Writes everything into a folder.
@@ -557,13 +598,14 @@ impl ReplayOutcome {
         if let Some(machine) = &self.machine {
             write(&out.join("machine.toml"), machine.to_toml())?;
         }
-        write(&out.join("summary.json"), format!("{:#}\n", self.summary()))?;
-        self.applications_table().write(&out.join("applications.parquet"))?;
-        for (name, table) in self.timeline.iter().flat_map(TimelineOutcome::tables) {
+        for (name, table) in self.tables() {
             table.write(&out.join(name).with_extension("parquet"))?;
         }
-        let origin = Origin::here(self.machine.as_ref().map(|machine| machine.name.as_str()), self.about["seed"].as_u64());
-        let timeline = self.timeline.as_ref().map(TimelineOutcome::section).unwrap_or_default();
-        over_time::save(out, &self.replay, self.topology.as_deref(), &origin, &timeline)
+        let origin = self.origin();
+        for (name, picture) in self.pictures() {
+            write(&out.join(name).with_extension("svg"), origin.sign(&picture))?;
+        }
+        write(&out.join("report.html"), self.page(&origin))?;
+        Ok(write(&out.join("summary.json"), format!("{:#}\n", self.summary()))?)
     }
 }

@@ -1,16 +1,13 @@
-//! A replay over time: tables, pictures, and a page with them.
+//! A replay over time: tables and pictures.
 
 use crate::fabric_tables::{self, end_ns, integers, numbers};
 use crate::wiring;
 use narrows_replay::Outcome;
 use narrows_replay::watch::{Interval, Seen};
-use narrows_results::{Chart, Column, Curve, HeatMap, Origin, Quantity, Table, TableError, escape};
+use narrows_results::{Chart, Column, Curve, HeatMap, Quantity, Table};
 use narrows_topology::{Topology, Vertex};
 use narrows_traffic::stage;
-use narrows_units::show::size;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::path::Path;
 
 /// Columns and rows of the picture of switches at most; more share a cell.
 const CELLS: usize = 160;
@@ -35,60 +32,19 @@ pub fn tables(outcome: &Outcome, topology: Option<&Topology>) -> Vec<(&'static s
     tables
 }
 
-/// Writes tables, pictures, and a page with them and a timeline, into `out`.
-pub fn save(out: &Path, outcome: &Outcome, topology: Option<&Topology>, origin: &Origin, timeline: &str) -> Result<(), TableError> {
-    for (name, table) in tables(outcome, topology) {
-        table.write(&out.join(name).with_extension("parquet"))?;
-    }
-    let mut pictures = vec![("fct.svg", "How long messages take", completion_picture(outcome))];
+/// The pictures by name (SVG).
+pub fn pictures(outcome: &Outcome, topology: Option<&Topology>) -> Vec<(String, String)> {
+    let mut pictures = vec![("fct", completion_picture(outcome))];
     if let (Some(seen), Some(topology)) = (&outcome.seen, topology) {
-        pictures.push(("throughput.svg", "What each application receives", throughput(outcome, seen)));
-        pictures.push(("fct-over-time.svg", "Completion times of the messages that end in a period", completion_over_time(outcome, seen)));
+        pictures.push(("throughput", throughput(outcome, seen)));
+        pictures.push(("fct-over-time", completion_over_time(outcome, seen)));
         if seen.packets && seen.telemetry.is_some() {
-            pictures.push((
-                "queues.svg",
-                "Packets that wait in switches, by the application that sent them",
-                by_application(outcome, seen),
-            ));
-            pictures.push(("stages.svg", "Packets that wait in switches, by where they go", by_stage(seen, topology)));
-            pictures.push(("switches.svg", "Packets that wait in each switch", switches(seen, topology)));
+            pictures.push(("queues", by_application(outcome, seen)));
+            pictures.push(("stages", by_stage(seen, topology)));
+            pictures.push(("switches", switches(seen, topology)));
         }
     }
-    for (name, _, picture) in &mut pictures {
-        *picture = origin.sign(picture);
-        narrows_output::write(&out.join(name), &*picture)?;
-    }
-    Ok(narrows_output::write(&out.join("report.html"), page(outcome, &pictures, origin, timeline))?)
-}
-
-fn page(outcome: &Outcome, pictures: &[(&str, &str, String)], origin: &Origin, timeline: &str) -> String {
-    let mut page = String::from(
-        "<table><tr><th>application</th><th>ranks</th><th>end</th><th>messages</th><th>bytes</th><th>completion: mean</th><th>99 %</th><th>longest</th></tr>",
-    );
-    for application in &outcome.applications {
-        let fct = &application.fct;
-        let cells = [
-            application.name.clone(),
-            application.ranks.to_string(),
-            super::end(application),
-            application.messages.to_string(),
-            size(application.bytes),
-            fct.mean().to_string(),
-            fct.quantile(0.99).to_string(),
-            fct.max().to_string(),
-        ];
-        let cells: String = cells.iter().map(|cell| format!("<td>{}</td>", escape(cell))).collect();
-        let _ = write!(page, "<tr>{cells}</tr>");
-    }
-    page += "</table>\n";
-    if let Some(failure) = &outcome.failure {
-        let _ = writeln!(page, "<p>{}</p>", escape(failure));
-    }
-    for (_, note, picture) in pictures {
-        let _ = writeln!(page, "<section><p>{}</p>{picture}</section>", escape(note));
-    }
-    page += timeline;
-    origin.page("Replay", &page)
+    pictures.into_iter().map(|(name, picture)| (name.to_owned(), picture)).collect()
 }
 
 /// A row per application and bucket of its completion times.

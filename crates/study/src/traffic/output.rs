@@ -3,6 +3,7 @@
 use super::{TrafficOutcome, pictures};
 use crate::fabric_tables::{self, integers, numbers};
 use crate::handlers;
+use crate::report::{Data, Report};
 use crate::wiring;
 use narrows_fabric::NetworkKind;
 use narrows_output::exit;
@@ -52,6 +53,13 @@ pub fn pictures(outcome: &TrafficOutcome) -> Vec<(&'static str, String)> {
     found
 }
 
+/// The page with everything in it.
+pub fn page(outcome: &TrafficOutcome, origin: &Origin) -> String {
+    let (summary, data, text) = (summary(outcome), Data::from(tables(outcome)), text(outcome));
+    let pictures: Vec<(String, String)> = pictures(outcome).into_iter().map(|(name, svg)| (name.to_owned(), svg)).collect();
+    Report { kind: "traffic", title: None, summary: &summary, data: &data, pictures: &pictures, text: &text, origin }.html()
+}
+
 /// Writes everything into the folder `out`.
 pub fn save(out: &Path, outcome: &TrafficOutcome) -> Result<(), TableError> {
     narrows_output::write(&out.join("machine.toml"), outcome.machine.to_toml())?;
@@ -62,6 +70,7 @@ pub fn save(out: &Path, outcome: &TrafficOutcome) -> Result<(), TableError> {
     for (name, picture) in pictures(outcome) {
         narrows_output::write(&out.join(name).with_extension("svg"), origin.sign(&picture))?;
     }
+    narrows_output::write(&out.join("report.html"), page(outcome, &origin))?;
     // Last: where it is, the rest is too.
     Ok(narrows_output::write(&out.join("summary.json"), format!("{:#}\n", summary(outcome)))?)
 }

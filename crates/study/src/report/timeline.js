@@ -1,16 +1,14 @@
 // A timeline on a page: a row for each rank, calls as bars, messages as lines. Wheel or buttons: nearer, further; drag:
-// left, right; a bar under the pointer says what it is. `data` has times in ns:
-// {names, calls: [[rank, name, begin, end, waited]], messages: [[from, to, begin, end, bytes]]}.
+// left, right; a bar under the pointer says what it is. `data` has times in ns: {names, calls: [[rank, name, begin, end,
+// waited]], messages: [[from, to, begin, end, bytes]], live, colours}. In a live run what lies between calls is computing,
+// and a call is drawn in two parts: its work, and what it waited. In a replay nobody knows how much of an operation is
+// waiting.
 "use strict";
 function timeline(place, data) {
-  const colours = { wait: "#d0d0d0", collective: "#D55E00", message: "#0072B2", compute: "#009E73", other: "#CC79A7" };
-  const kinds = {
-    message: "messages", collective: "collectives", compute: "computing", other: "other calls", wait: "mostly waiting",
-  };
-  const collective = new RegExp("barrier|bcast|reduce|gather|scatter|alltoall|scan|exscan|all_", "i");
-  const message = new RegExp("send|recv|receive|wait|test|probe|put|get|accumulate|start", "i");
-  const kind = data.names.map(name => name === "compute" ? "compute"
-    : collective.test(name) ? "collective" : message.test(name) ? "message" : "other");
+  const colours = data.colours, live = data.live;
+  const computes = data.names.map(name => name === "compute");
+  const kinds = live ? ["computing", "MPI software", "waiting"] : ["computing", "MPI software"];
+  const said_of = { "MPI software": live ? "MPI software" : "in MPI, at work or waiting" };
   const ranks = [...new Set(data.calls.map(call => call[0]))].sort((a, b) => a - b);
   const rowOf = new Map(ranks.map((rank, row) => [rank, row]));
   const ends = [...data.calls.map(call => call[3]), ...data.messages.map(message => message[3])];
@@ -23,6 +21,7 @@ function timeline(place, data) {
   said.className = "origin";
   said.style.minHeight = "1.5em";
   let from = first, to = last;
+  const page = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim() || "#888";
   function unit(ns) {
     const found = [[1e9, "s"], [1e6, "ms"], [1e3, "\u00b5s"]].find(([size]) => Math.abs(ns) >= size) || [1, "ns"];
     return [found[0], found[1]];
@@ -40,7 +39,7 @@ function timeline(place, data) {
     const pen = canvas.getContext("2d");
     pen.scale(scale, scale);
     pen.font = "11px system-ui,sans-serif";
-    pen.fillStyle = "#fff";
+    pen.fillStyle = page("--paper");
     pen.fillRect(0, 0, width, tall);
     const x = time => left + (time - from) / (to - from) * (width - left);
     const [size, name] = unit(to);
@@ -48,26 +47,38 @@ function timeline(place, data) {
     const step = [1, 2, 5, 10].map(by => by * power).find(by => by >= rough);
     const digits = Math.max(0, Math.min(9, Math.ceil(-Math.log10(step / size))));
     for (let time = Math.ceil(from / step) * step; time <= to; time += step) {
-      pen.fillStyle = "#e4e4e4";
+      pen.fillStyle = page("--line");
       pen.fillRect(x(time), top - 4, 1, tall);
-      pen.fillStyle = "#555";
-      pen.fillText(`${(time / size).toFixed(digits)} ${name}`, Math.min(x(time) + 2, width - 60), 10);
+      pen.fillStyle = page("--soft");
+      if (x(time) < width - 58) pen.fillText(`${(time / size).toFixed(digits)} ${name}`, x(time) + 2, 10);
     }
-    pen.fillStyle = "#555";
+    pen.fillStyle = page("--soft");
     const every = Math.ceil(12 / height);
     ranks.forEach((rank, row) => row % every === 0 && pen.fillText(`rank ${rank}`, 2, top + row * height + Math.min(height, 11)));
     pen.save();
     pen.beginPath();
     pen.rect(left, 0, width - left, tall);
     pen.clip();
-    for (const [rank, call, begin, end, waited] of data.calls) {
-      if (end < from || begin > to) continue;
-      pen.fillStyle = 2 * waited > end - begin ? colours.wait : colours[kind[call]];
+    const bar = (rank, role, begin, end) => {
+      if (end < from || begin > to) return;
+      pen.fillStyle = colours[role];
       pen.fillRect(x(begin), top + rowOf.get(rank) * height, Math.max(0.7, x(end) - x(begin)), height - (height > 8 ? 2 : 1));
+    };
+    const done = new Map();
+    for (const [rank, call, begin, end, waited] of data.calls) {
+      if (live && (done.get(rank) || first) < begin) bar(rank, "computing", done.get(rank) || first, begin);
+      done.set(rank, Math.max(end, done.get(rank) || first));
+      if (computes[call]) {
+        bar(rank, "computing", begin, end);
+        continue;
+      }
+      if (end - waited > begin) bar(rank, "MPI software", begin, end - waited);
+      if (waited > 0) bar(rank, "waiting", end - waited, end);
     }
     const seen = data.messages.filter(([, , begin, end]) => end >= from && begin <= to);
     if (seen.length <= 3000) {
-      pen.strokeStyle = "rgba(0,0,0,.45)";
+      pen.strokeStyle = colours.message;
+      pen.globalAlpha = 0.7;
       pen.lineWidth = 0.8;
       for (const [sender, receiver, begin, end] of seen) {
         if (!rowOf.has(sender) || !rowOf.has(receiver)) continue;
@@ -76,6 +87,7 @@ function timeline(place, data) {
         pen.lineTo(x(end), top + (rowOf.get(receiver) + 0.5) * height);
         pen.stroke();
       }
+      pen.globalAlpha = 1;
     }
     pen.restore();
   }
@@ -122,12 +134,17 @@ function timeline(place, data) {
   button("+", "nearer", () => zoom(0.5, (from + to) / 2));
   button("\u2212", "further", () => zoom(2, (from + to) / 2));
   button("all", "the whole timeline", () => { [from, to] = [first, last]; draw(); });
-  for (const [name, text] of Object.entries(kinds)) {
-    const mark = document.createElement("span");
-    mark.innerHTML = `<span style="display:inline-block;width:.8em;height:.8em;background:${colours[name]}"></span> ${text} &nbsp; `;
+  for (const name of [...kinds, "message"]) {
+    const mark = document.createElement("span"), key = document.createElement("span");
+    mark.className = "name";
+    key.className = "key";
+    key.style.background = colours[name];
+    mark.append(key, said_of[name] || name);
     buttons.append(mark);
   }
+  buttons.className = "legend";
   place.append(buttons, canvas, said);
   window.addEventListener("resize", draw);
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   draw();
 }
