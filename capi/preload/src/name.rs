@@ -12,8 +12,8 @@ unsafe extern "C" {
     static mut program_invocation_name: *mut c_char;
 }
 
-/// Before `main`: puts the name in the place of the path. `NARROWS_NAMES` has a path and a name, each with a separator behind it,
-/// for each program of which they differ.
+/// Before `main`: puts the name in the place of the path. `NARROWS_NAMES` has a path and a name, each with a separator
+/// behind it, for each program of which they differ.
 ///
 /// # Safety
 /// `argv` are the arguments of this process, which has one thread yet.

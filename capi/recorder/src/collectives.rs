@@ -132,7 +132,8 @@ impl Recorder {
     /// (ompi/communicator/comm_cid.c): three allreduces of an int, each a reduction and a broadcast along a tree
     /// (coll/libnbc). MPICH 5 (src/mpi/comm/contextid.c): an allreduce of 64 words and one more, the mask of numbers
     /// that are free, and a broadcast of an int in the new communicator. Before a split each tells all its colour and
-    /// key. MPICH also splits where a topology may number the ranks anew (MPIR_Cart_create, MPIR_Graph_create). Messages and bytes are those seen in live runs of 16 ranks. What two groups do is left out.
+    /// key. MPICH also splits where a topology may number the ranks anew (MPIR_Cart_create, MPIR_Graph_create).
+    /// Messages and bytes are those seen in live runs of 16 ranks. What two groups do is left out.
     pub fn made(&mut self, call: &Call<'_>, record: Record, at: usize, how: Maker) {
         let handle = call.handle_at(call.words[at], 0);
         let made = (real_communicator(handle, call.fortran) != mpi::null_communicator()).then(|| self.communicator(handle, call.fortran));

@@ -21,8 +21,8 @@ const MOST: usize = 1024;
 pub(super) const RANGES: usize = 64;
 /// EFLAGS.TF (Intel SDM, volume 1, 3.4.3.3).
 const TRAP_FLAG: i64 = 1 << 8;
-/// `si_code` of a breakpoint, an instruction that is made for it: SI_KERNEL of <bits/siginfo-consts.h>. That of the trap
-/// flag is TRAP_TRACE, or anything if the simulator has looked whether the thread loops (ptrace(2)).
+/// `si_code` of a breakpoint, an instruction that is made for it: SI_KERNEL of <bits/siginfo-consts.h>. That of the
+/// trap flag is TRAP_TRACE, or anything if the simulator has looked whether the thread loops (ptrace(2)).
 const BREAKPOINT: c_int = 0x80;
 /// The longest instruction of x86-64 (Intel SDM, volume 2, 2.3.11).
 const LONGEST_INSTRUCTION: usize = 15;
