@@ -10,9 +10,9 @@ cd "$(dirname "$0")"
 times="${1:-1}"
 shift || true
 targets=("$@")
-((${#targets[@]})) || targets=(records commands machine program phy chakra spin)
+((${#targets[@]})) || targets=(records commands machine program phy chakra spin topology)
 # Some ten seconds each.
-declare -A runs=([records]=1000000 [commands]=50000 [machine]=10000 [program]=1000000 [phy]=7000 [chakra]=100000 [spin]=20000)
+declare -A runs=([records]=1000000 [commands]=50000 [machine]=10000 [program]=1000000 [phy]=7000 [chakra]=100000 [spin]=20000 [topology]=50000)
 
 # Coverage as libFuzzer reads it: counters and a table per edge, and the operands of comparisons.
 llvm=(level=4 inline-8bit-counters pc-table trace-compares)

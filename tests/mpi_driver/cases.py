@@ -372,6 +372,7 @@ def cases(programs: int = 400) -> list[Case]:
             for transport, compute in (("mpi", "measured"), ("ofi", "measured"), ("ofi", "none"))
         ],
         Case("halo_f08", "halo_f08.f90", mpis=("debian",)),
+        Case("split_f90", "split_mpi.f90", mpis=("intel",), options=("--ppn", "2"), ranks=(4,), runners=narrows, expected=lambda n: f"split_mpi: ranks={n} checks=6 ok"),
         Case("coll_f90", "coll_mpi.f90", mpis=("debian", "intel")),
         Case("objects_py", "objects.py", mpis=("debian",), ranks=(2, 16)),
         # Debian's own binaries.

@@ -3,6 +3,9 @@
 //! [`enter`] and [`leave`] stand around every marked call and make facts of its arguments (`narrows-facts`). Nothing is
 //! judged here: the simulator compares what all ranks tell. Without a check [`on`] is all that a call costs.
 //!
+//! With `--check=memory` the program goes on step by step behind a call that leaves memory which it must not touch
+//! (`steps.rs`, `memory.rs`).
+//!
 //! Handles become numbers here, in one space for C and Fortran. Of a send that goes on behind its call a sum of the
 //! buffer is kept, and compared when the send is over.
 
@@ -10,7 +13,10 @@ mod arguments;
 mod buffers;
 mod collectives;
 mod library;
+mod memory;
 mod requests;
+#[cfg(target_arch = "x86_64")]
+mod steps;
 
 use crate::arch::REGISTERS;
 use crate::portals;
@@ -67,6 +73,8 @@ struct State {
     words: Vec<u64>,
     /// Where bytes are put to be summed.
     part: Vec<u8>,
+    /// With `--check=memory`: what the program must not touch.
+    watched: Option<memory::Watched>,
 }
 
 thread_local! {
@@ -87,11 +95,39 @@ thread_local! {
     static SESSION: Cell<(*const u64, bool)> = const { Cell::new((std::ptr::null(), false)) };
 }
 
+/// The C handle of an info object of Fortran.
+pub fn c_info(handle: i32) -> *mut c_void {
+    library::from_fortran(Handle::Info, handle) as *mut c_void
+}
+
+/// The C handle of a communicator of Fortran.
+pub fn c_communicator(handle: i32) -> *mut c_void {
+    library::from_fortran(Handle::Communicator, handle) as *mut c_void
+}
+
 /// The user has asked for a check. Looked up once: without one that is all that a call costs.
 fn wanted() -> bool {
     static WANTED: OnceLock<bool> = OnceLock::new();
     // SAFETY: a constant name; nobody changes this variable.
     *WANTED.get_or_init(|| !unsafe { libc::getenv(c"NARROWS_CHECK".as_ptr()) }.is_null())
+}
+
+/// And of loads and stores.
+fn memory_wanted() -> bool {
+    // SAFETY: as above; the value stays.
+    unsafe {
+        let value = libc::getenv(c"NARROWS_CHECK".as_ptr());
+        !value.is_null() && std::ffi::CStr::from_ptr(value) == c"memory"
+    }
+}
+
+/// The last thing before the program goes on.
+#[inline]
+pub fn goes_on() {
+    #[cfg(target_arch = "x86_64")]
+    if on() {
+        steps::go();
+    }
 }
 
 /// A call of C or Fortran begins.
@@ -158,6 +194,7 @@ pub fn after_leave(id: u32, code: i32) {
         inside: None,
         words: Vec::new(),
         part: Vec::new(),
+        watched: memory_wanted().then(memory::Watched::default),
     };
     with(|known| *known = Some(state));
     ON.store(true, Relaxed);
@@ -171,6 +208,7 @@ pub fn before_enter(id: u32) {
         ON.store(false, Relaxed);
         with(|state| {
             if let Some(mut state) = state.take() {
+                state.watched();
                 state.tell(&Fact::Finalize);
             }
         });
@@ -242,6 +280,7 @@ fn begin(id: u32, fortran: bool, described: bool, from: u64, words: [u64; ARGUME
         (own.words, own.fortran, own.described, own.wide) = (words, fortran, described, CALLS[id as usize].name.ends_with("_c"));
         with(|state| {
             let state = state.as_mut()?;
+            state.watched();
             if state.level != Level::Multiple {
                 state.may_call(id, thread, from);
             }
@@ -282,6 +321,7 @@ pub fn leave(id: u32, code: i32) {
                 if shape != Shape::None {
                     state.ends(id, shape, own, code == 0);
                 }
+                state.watches(own.place);
             }
         });
     });
@@ -534,8 +574,9 @@ impl State {
                     let assertion = assertion.map_or(0, |at| own.int(at));
                     let is = |mode: i32| u32::from(assertion & mode != 0);
                     let target = CALLS[id as usize].peer.map_or(NONE, |peer| i64::from(own.int(peer.argument)));
-                    let assertion = is(constants.no_precede) | is(constants.no_succeed) << 1;
                     let call = CALLS[id as usize].name;
+                    let exclusive = call == "MPI_Win_lock" && own.int(0) == constants.lock_exclusive;
+                    let assertion = is(constants.no_precede) | is(constants.no_succeed) << 1 | u32::from(exclusive) << 2;
                     match call {
                         "MPI_Win_start" | "MPI_Win_post" => {
                             let members = library::ranks(own.handle(Handle::Group, 0));
@@ -547,6 +588,7 @@ impl State {
                         "MPI_Win_wait" | "MPI_Win_test" => {}
                         _ => self.tell(&Fact::Window { window, call: id, place: own.place, target, assertion }),
                     }
+                    self.watch_synchronised(id, window, target);
                     self.operates(id, own, window);
                 }
                 None
@@ -592,6 +634,9 @@ impl State {
         let writes = writes.map_or_else(Vec::new, |buffer| self.told_at(own, buffer));
         let peer = own.int(target.rank);
         if peer >= 0 && !(reads.is_empty() && writes.is_empty()) {
+            if self.watched.is_some() {
+                self.watch_origin(window, i64::from(peer), reads.iter().chain(&writes).copied().collect());
+            }
             self.tell(&Fact::Origin { window, target: i64::from(peer), reads, writes });
         }
     }
@@ -627,13 +672,24 @@ impl State {
                 self.nonblocking(id, own, at, &[(true, [5, 6, 7, 8, 9, 10]), (false, [0, 1, 2, 3, 4, 10])]);
             }
             // The buffers of its two messages are one.
-            Shape::Replace(How::Request(at)) => self.other(id, own, at),
+            Shape::Replace(How::Request(at)) => drop(self.other(id, own, at)),
             Shape::Send(How::Persistent(at)) => self.persistent(id, own, at, Some(false)),
             Shape::Receive(How::Persistent(at)) => self.persistent(id, own, at, Some(true)),
-            Shape::Other(How::Persistent(at)) | Shape::Collective { how: How::Persistent(at), .. } => self.persistent(id, own, at, None),
-            Shape::Other(How::Request(at)) | Shape::Collective { how: How::Request(at), .. } | Shape::Window { request: Some(at), .. } => {
-                self.other(id, own, at)
+            Shape::Other(How::Persistent(at)) => self.persistent(id, own, at, None),
+            Shape::Collective { communicator, sizes, how: How::Request(at), .. } => {
+                let request = self.other(id, own, at);
+                let buffers = self.buffers(id, own, communicator, sizes);
+                self.owns(request, buffers, own.handle_at(Handle::Request, at, 0));
             }
+            Shape::Collective { communicator, sizes, how: How::Persistent(at), .. } => {
+                self.persistent(id, own, at, None);
+                let (handle, address) = own.handle_at(Handle::Request, at, 0);
+                let buffers = self.buffers(id, own, communicator, sizes);
+                if let Some(open) = self.find(handle, address) {
+                    open.buffers = buffers;
+                }
+            }
+            Shape::Other(How::Request(at)) | Shape::Window { request: Some(at), .. } => drop(self.other(id, own, at)),
             Shape::Start | Shape::StartAll => {
                 for &(handle, address) in &own.handles {
                     self.starts(id, own.place, handle, address);
@@ -691,7 +747,11 @@ impl State {
                     match object {
                         Object::Communicator => drop(self.communicators.remove(&handle)),
                         Object::Datatype => drop(self.types.remove(&handle)),
-                        Object::Window => drop(self.windows.remove(&handle)),
+                        Object::Window => {
+                            if let Some(window) = self.windows.remove(&handle) {
+                                self.forget_window(window);
+                            }
+                        }
                         _ => {}
                     }
                     if let Entry::Occupied(mut numbers) = self.objects.entry((object, handle)) {
@@ -756,6 +816,7 @@ impl State {
                     // SAFETY: where the call has put the address of the memory.
                     _ => (unsafe { (own.words[4] as *const u64).as_ref() }.copied().unwrap_or(0), own.address(0), own.unit(1)),
                 };
+                self.watch_window(number, base, size);
                 self.tell(&Fact::Exposed { window: number, communicator, base, size, unit });
             }
         }

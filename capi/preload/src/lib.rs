@@ -15,6 +15,7 @@
 //! * `meet.rs`: clocks of threads that wait for each other; `pthreads.rs`: by POSIX' means, `openmp.rs`: by those of
 //!   OpenMP.
 //! * `descriptors.rs`: waiting at sockets and pipes for other ranks.
+//! * `name.rs`: the program's name as the user wrote it.
 //! * `exec.rs`: our libraries stay where a script preloads its own.
 //! * `files.rs`: a file that would only cost time, one that would stay behind, and non-blocking access.
 //! * `launcher.rs`: barriers of programs without MPI.
@@ -50,8 +51,8 @@
 //! * `longjmp` or an exception out of an MPI call ends its mark at the next MPI call of that thread.
 //! * MPI_Win_get_attr says that a shared window was made by MPI_Win_allocate_shared in C only.
 //! * MPI_Comm_split_type answers for the simulated machine, whose nodes have one package and one NUMA domain, and a
-//!   core for each rank. In Fortran guided and unguided types see the machine that really runs the program, and so do
-//!   neighbourhoods of MPICH. All ranks must ask for the same type or MPI_UNDEFINED.
+//!   core for each rank. Neighbourhoods of MPICH see the machine that really runs the program. All ranks must ask for
+//!   the same type or MPI_UNDEFINED.
 //! * `/proc/cpuinfo` describes the host that really runs the program. The simulated host name resolves to `localhost`,
 //!   names of other simulated hosts do not.
 //! * Partners in marks are ranks of the communicator of the call.
@@ -85,6 +86,8 @@ mod line;
 mod machine;
 #[cfg(not(test))]
 mod meet;
+#[cfg(not(test))]
+mod name;
 #[cfg(not(test))]
 mod offload;
 #[cfg(not(test))]

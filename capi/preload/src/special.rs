@@ -3,7 +3,7 @@
 
 use crate::symbols::{self, Real};
 use crate::trampoline::{Mark, number};
-use crate::{clock, pml, portals, state, windows};
+use crate::{check, clock, pml, portals, state, windows};
 use narrows_mpilib::{Constants, SplitBy};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -252,6 +252,25 @@ type Fint = *mut c_int;
 type SplitTypeFortran = unsafe extern "C" fn(Fint, Fint, Fint, Fint, Fint, Fint);
 type SplitFortran = unsafe extern "C" fn(Fint, Fint, Fint, Fint, Fint);
 
+/// As [`split_next`], for Fortran's handles.
+///
+/// # Safety
+/// A communicator of Fortran, and the address of another one.
+unsafe fn split_next_fortran(comm: c_int, key: c_int, new: Fint) -> c_int {
+    static SPLIT: Real = Real::new(c"PMPI_Comm_split");
+    static TO_FORTRAN: Real = Real::new(c"PMPI_Comm_c2f");
+    let mut made: Handle = ptr::null_mut();
+    // SAFETY: the prototypes in mpi.h; a handle that is an int fills the lower half of `made`.
+    unsafe {
+        let code = split_next(SPLIT.call(), check::c_communicator(comm), key, &raw mut made);
+        if code == 0 {
+            let to_fortran = || TO_FORTRAN.call::<unsafe extern "C" fn(Handle) -> c_int>()(made);
+            *new = if symbols::abi().int_handles { made as usize as c_int } else { to_fortran() };
+        }
+        code
+    }
+}
+
 macro_rules! split_type_fortran {
     ($($name:ident $text:literal $split:literal;)*) => {
         $(
@@ -264,10 +283,17 @@ macro_rules! split_type_fortran {
                 // SAFETY: the Fortran interface of the calls; arguments as they came.
                 unsafe {
                     let real: SplitTypeFortran = REAL.call();
-                    // Info objects and the sizes of communicators are those of C.
-                    match split(*split_type, constants(real as usize), |_| None) {
+                    let value = |key: &CStr| windows::info_value(check::c_info(*info), key, named);
+                    match split(*split_type, constants(real as usize), value) {
                         Split::Color(mut color) => SPLIT.call::<SplitFortran>()(comm, &mut color, key, new, error),
-                        Split::Next | Split::Native => real(comm, split_type, key, info, new, error),
+                        Split::Next => {
+                            let code = split_next_fortran(*comm, *key, new);
+                            // Fortran 2008 may leave it out.
+                            if let Some(error) = error.as_mut() {
+                                *error = code;
+                            }
+                        }
+                        Split::Native => real(comm, split_type, key, info, new, error),
                     }
                 }
             }

@@ -1,7 +1,7 @@
 //! Threads of the MPI library, and the beginning and end of the process: `main`, `fork`, `exit`.
 
 use crate::symbols::real;
-use crate::{affinity, clock, descriptors, exec, files, machine, meet, openmp, portals, pthreads, state};
+use crate::{affinity, clock, descriptors, exec, files, machine, meet, name, openmp, portals, pthreads, state};
 use std::sync::OnceLock;
 
 use libc::{c_char, c_int, c_void, pthread_attr_t, pthread_t};
@@ -215,6 +215,8 @@ unsafe extern "C" fn __libc_start_main(
     stack: *mut c_void,
 ) -> c_int {
     state::now_started();
-    // SAFETY: forwarded as it came.
+    // SAFETY: forwarded as it came, but for the program's name.
+    unsafe { name::as_written(argv) };
+    // SAFETY: as above.
     unsafe { begin::__libc_start_main(main, argc, argv, init, fini, end, stack) }
 }

@@ -70,6 +70,7 @@ pub unsafe extern "C" fn leave(id: u32, results: *const u64) {
     // SAFETY: the trampoline passes its save area.
     let code = if id & FORTRAN == 0 { (unsafe { *results }) as i32 } else { 0 };
     end(id & !FORTRAN, code);
+    check::goes_on();
 }
 
 /// Whether a call with this frame is to be marked: it is the program's, and outermost in its thread.
@@ -211,6 +212,7 @@ impl Drop for Mark {
     fn drop(&mut self) {
         if let Some(id) = self.0 {
             end(id, 0);
+            check::goes_on();
         }
     }
 }

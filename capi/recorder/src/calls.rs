@@ -114,6 +114,8 @@ pub enum Maker {
     Parent,
     /// The same, after having told each other their colours and keys.
     Split,
+    /// As `Parent`; whether ranks may be numbered anew stands in front of the new communicator.
+    Reorders,
     /// Its own members.
     Members,
     /// Two groups.
@@ -345,7 +347,7 @@ fn begin() {
     let Some(folder) = std::env::var_os("NARROWS_RECORD") else { return };
     let world = mpi::world();
     let (rank, ranks) = (mpi::integer(c"PMPI_Comm_rank", world), mpi::integer(c"PMPI_Comm_size", world));
-    match Output::create(Path::new(&folder), rank as u32, ranks as u32) {
+    match Output::create(Path::new(&folder), rank as u32, ranks as u32, &mpi::library()) {
         Ok(output) => {
             RECORDER.set_shared(mpi::is_threaded());
             RECORDER.with(|recorder| *recorder = Some(Recorder::new(output, ranks.max(1) as u32)));

@@ -132,14 +132,15 @@ impl Recorder {
     /// (ompi/communicator/comm_cid.c): three allreduces of an int, each a reduction and a broadcast along a tree
     /// (coll/libnbc). MPICH 5 (src/mpi/comm/contextid.c): an allreduce of 64 words and one more, the mask of numbers
     /// that are free, and a broadcast of an int in the new communicator. Before a split each tells all its colour and
-    /// key. Messages and bytes are those seen in live runs of 16 ranks. What two groups do is left out.
+    /// key. MPICH also splits where a topology may number the ranks anew (MPIR_Cart_create, MPIR_Graph_create).
+    /// Messages and bytes are those seen in live runs of 16 ranks. What two groups do is left out.
     pub fn made(&mut self, call: &Call<'_>, record: Record, at: usize, how: Maker) {
         let handle = call.handle_at(call.words[at], 0);
         let made = (real_communicator(handle, call.fortran) != mpi::null_communicator()).then(|| self.communicator(handle, call.fortran));
         let parent = match how {
             Maker::Groups => None,
             Maker::Members => made,
-            Maker::Parent | Maker::Split => Some(self.communicator(call.handle(0), call.fortran)),
+            Maker::Parent | Maker::Reorders | Maker::Split => Some(self.communicator(call.handle(0), call.fortran)),
         };
         let Some(parent) = parent.filter(|parent| parent.own.is_none()) else { return };
         let mut put = |which: Which, within: Communicator, bytes: u64| {
@@ -161,7 +162,8 @@ impl Recorder {
             self.elements(if which.reduces() { 4 } else { 0 });
             self.put(Record { enter: record.enter, length: record.length, ..whole });
         };
-        if how == Maker::Split {
+        let reorders = how == Maker::Reorders && matches!(mpi::abi().numbering, Numbering::Mask) && call.int(at - 1) != 0;
+        if how == Maker::Split || reorders {
             put(Which::Allgather, parent, 8);
         }
         match mpi::abi().numbering {

@@ -73,6 +73,18 @@ pub unsafe fn call(name: &CStr, arguments: [u64; 4]) -> u64 {
     }
 }
 
+/// What the library says of itself.
+pub fn library() -> String {
+    // MPI_MAX_LIBRARY_VERSION_STRING is 8192 in MPICH and Intel MPI, the longest (mpi.h).
+    let (mut text, mut length) = (vec![0u8; 8192], 0 as c_int);
+    // SAFETY: room for the text, and the address of an int.
+    let code = unsafe { call(c"PMPI_Get_library_version", [text.as_mut_ptr() as u64, ptr::from_mut(&mut length) as u64, 0, 0]) };
+    if code as c_int != 0 {
+        return String::new();
+    }
+    String::from_utf8_lossy(&text[..(length.max(0) as usize).min(text.len())]).into_owned()
+}
+
 /// An `int` that a function of MPI writes behind its first argument.
 pub fn integer(name: &CStr, handle: u64) -> i32 {
     let mut value: c_int = 0;

@@ -34,14 +34,17 @@ unsafe impl Send for Output {}
 
 impl Output {
     /// A new file for a rank.
-    pub fn create(folder: &Path, rank: u32, ranks: u32) -> io::Result<Output> {
+    pub fn create(folder: &Path, rank: u32, ranks: u32, library: &str) -> io::Result<Output> {
         let path = folder.join(format!("rank.{rank}"));
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
         reserve(&file, 0, FIRST)?;
         let header = map(&file, 0, FIRST)?;
-        let begin = Header::begin(rank, ranks);
+        let (begin, library) = (Header::begin(rank, ranks), Header::library_name(library));
         // SAFETY: the mapping has a page, and the file has room for it.
-        unsafe { ptr::copy_nonoverlapping(begin.as_ptr(), header, begin.len()) };
+        unsafe {
+            ptr::copy_nonoverlapping(begin.as_ptr(), header, begin.len());
+            ptr::copy_nonoverlapping(library.as_ptr(), header.add(Header::LIBRARY), library.len());
+        }
         let folder = folder.to_owned();
         let (segment, one_sided) = (ptr::null_mut(), (0, 0));
         let mut output = Output { file, header, segment, used: 0, there: 0, segments: 0, count: 0, ended: false, folder, rank, one_sided };

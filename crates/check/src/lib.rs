@@ -5,6 +5,8 @@
 //!   receives could have got another message.
 //! * `collectives.rs`: the calls of a communicator, one by one.
 //! * `windows.rs`: epochs of one-sided communication, and accesses that clash.
+//! * `local.rs`: loads and stores of the program in memory that MPI uses meanwhile.
+//! * `order.rs`: what comes before what.
 //! * `places.rs`: file and line of a call.
 //!
 //! A finding is what the standard calls erroneous, or a remark (an object that is not freed). There are no guesses:
@@ -28,7 +30,9 @@
 #![forbid(unsafe_code)]
 
 mod collectives;
+mod local;
 mod messages;
+mod order;
 mod places;
 mod windows;
 
@@ -37,12 +41,13 @@ pub use messages::Choice;
 use collectives::Group;
 use messages::{Half, Messages, Unmet};
 use narrows_facts::shape::{self, Shape};
-use narrows_facts::{Access, Fact, Message, Mode, Object, UNKNOWN};
+use narrows_facts::{Access, Fact, LOAD, Message, Mode, Object, STORE, UNKNOWN};
 use narrows_mpicalls::{ANY, CALLS};
+use order::{Clocks, Place as Meeting};
 use places::LIBRARY;
 pub use places::{Place, Places};
 use std::collections::{BTreeMap, BTreeSet};
-use windows::{Own, Shared, Touch};
+use windows::{Own, Shared, Touch, Within};
 
 /// What kind of mistake, with what the standard says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,6 +72,8 @@ pub enum Kind {
     OpenEpoch,
     /// A call from a thread that the level of thread support forbids.
     Thread,
+    /// A call that ends only if MPI keeps a copy of the message.
+    Buffering,
     /// A request was not completed.
     Request,
     /// A message was not received.
@@ -89,6 +96,7 @@ impl Kind {
             Kind::Conflict => "conflict",
             Kind::Thread => "thread",
             Kind::OpenEpoch => "open-epoch",
+            Kind::Buffering => "buffering",
             Kind::Request => "request",
             Kind::Unreceived => "unreceived",
             Kind::Leak => "leak",
@@ -101,6 +109,7 @@ impl Kind {
         match self {
             Kind::Collective => "6.14, Correctness",
             Kind::Truncated => "3.2.4, Blocking Receive",
+            Kind::Buffering => "3.5, Semantics of Point-to-Point Communication",
             Kind::Signature => "3.3.1, Type Matching Rules",
             Kind::Overlap | Kind::Changed | Kind::Written => "3.7.2, Communication Initiation",
             Kind::Epoch => "12.5, Synchronization Calls",
@@ -111,9 +120,10 @@ impl Kind {
         }
     }
 
-    /// Whether the standard calls it erroneous. The outcome of accesses that clash is undefined, no more.
+    /// Whether the standard calls it erroneous. The outcome of accesses that clash is undefined, and a program that
+    /// needs buffers is unsafe, no more.
     pub fn is_error(self) -> bool {
-        !matches!(self, Kind::Leak | Kind::Conflict)
+        !matches!(self, Kind::Leak | Kind::Conflict | Kind::Buffering)
     }
 }
 
@@ -308,6 +318,7 @@ pub struct Checker {
     groups: Vec<Group>,
     by_members: BTreeMap<(Vec<u32>, Vec<u32>, u32), usize>,
     messages: Messages,
+    clocks: Clocks,
     /// All windows, with their communicators; by communicator and how many it had.
     windows: Vec<(usize, Shared)>,
     by_communicator: BTreeMap<(usize, u32), usize>,
@@ -337,6 +348,7 @@ impl Checker {
             groups,
             by_members: BTreeMap::new(),
             messages: Messages::default(),
+            clocks: Clocks::new(ranks),
             windows: Vec::new(),
             by_communicator: BTreeMap::new(),
             found: Vec::new(),
@@ -348,6 +360,7 @@ impl Checker {
     /// programs.
     pub fn take(&mut self, rank: u32, time: u64, fact: Fact) {
         let Some(own) = self.ranks.get_mut(rank as usize) else { return };
+        self.clocks.goes_on(rank);
         match fact {
             Fact::Place { place, offset, object } => drop(own.places.insert(place, (object, offset))),
             Fact::Communicator { communicator, members, remote } => self.communicator(rank, communicator, members, remote),
@@ -358,8 +371,9 @@ impl Checker {
             }
             Fact::Message(message) => self.message(rank, time, message),
             Fact::Matched { request, source, tag } => {
-                let Checker { messages, groups, found, .. } = self;
-                messages.matched(rank, request, source, tag, groups, &mut |pair| keep(found, pair));
+                let Checker { messages, groups, found, clocks, .. } = self;
+                messages.matched(rank, request, source, tag, (groups, clocks), &mut |pair| keep(found, pair));
+                clocks.goes_on(rank);
             }
             Fact::Request { request, call, place } => {
                 own.open.insert(request, Open { site: Site { rank, call, place }, starts: Vec::new(), partner: None });
@@ -369,6 +383,7 @@ impl Checker {
                 }
             }
             Fact::Ended { request } => {
+                self.clocks.ended(rank, request);
                 for start in own.open.remove(&request).into_iter().flat_map(|open| open.starts) {
                     own.owned.remove(&(start, u64::from(request)));
                 }
@@ -396,6 +411,7 @@ impl Checker {
                 {
                     let (call, place) = (collective.call, collective.place);
                     own.now = Now { call, place, partners: Vec::new(), collective: Some(index) };
+                    self.clocks.collective(rank, index, call, group.peer(rank, collective.root));
                     group.calls(rank, collective);
                 }
             }
@@ -440,10 +456,12 @@ impl Checker {
             }
             Fact::Probed { communicator, source, tag, wanted } => {
                 if let Some(&group) = own.communicators.get(&communicator) {
-                    let Checker { messages, groups, found, .. } = self;
-                    messages.probed(rank, group, (source, tag), wanted, groups, &mut |pair| keep(found, pair));
+                    let Checker { messages, groups, found, clocks, .. } = self;
+                    messages.probed(rank, group, (source, tag), wanted, (groups, clocks), &mut |pair| keep(found, pair));
                 }
             }
+            Fact::Owns { request, reads, writes } => self.owns(rank, request, &reads, &writes),
+            Fact::Local { place, address, length, write } => self.local(rank, place, (address, length), write),
             Fact::Finalize => self.finalize(rank),
         }
     }
@@ -470,17 +488,27 @@ impl Checker {
         if message.communicator == UNKNOWN {
             return;
         }
-        let Checker { ranks, messages, groups, found, .. } = self;
+        let Checker { ranks, messages, groups, found, clocks, .. } = self;
         let own = &mut ranks[rank as usize];
         let Some(&group) = own.communicators.get(&message.communicator) else { return };
+        match (message.receive, message.mode) {
+            (false, _) => clocks.sends(rank, message.request),
+            (true, Mode::Blocking) => clocks.receives(rank, message.request),
+            (true, Mode::Nonblocking) => {}
+        }
         if message.mode == Mode::Blocking {
             // A call that sends and receives tells two.
             if (own.now.call, own.now.place) != (message.call, message.place) || own.now.partners.len() != 1 {
                 own.now = Now { call: message.call, place: message.place, ..Now::default() };
             }
             own.now.partners.push((group, message.peer));
+            let call = call_name(message.call).trim_end_matches("_c");
+            if matches!(call, "MPI_Send" | "MPI_Ssend" | "MPI_Rsend") && messages.waits_for_itself(rank, group, &message, groups) {
+                let text = "a blocking send of a rank to itself, whose receive is not posted before: it ends only if MPI keeps a copy";
+                keep(found, Found { kind: Kind::Buffering, detail: text.to_owned(), sites: vec![site], communicator: Some(group) });
+            }
         }
-        messages.post((rank, time), group, &message, site, groups, &mut |pair| keep(found, pair));
+        messages.post((rank, time), group, &message, site, (groups, clocks), &mut |pair| keep(found, pair));
     }
 
     /// The buffer of a message is no other request's, and no window's that others use.
@@ -493,14 +521,7 @@ impl Checker {
             let partner = own.communicators.get(&message.communicator).map(|&group| (group, message.peer));
             own.open.insert(message.request, Open { site, starts, partner });
         }
-        let access = if message.receive { Access::Put } else { Access::Get };
-        for window in own.windows.values().filter(|window| window.fence) {
-            let Some((_, shared)) = window.shared.and_then(|shared| self.windows.get_mut(shared)) else { continue };
-            for &(start, length) in &message.pieces {
-                let found = &mut self.found;
-                shared.local(start, length, Touch { site, access, local: true }, &mut |clash| keep(found, clash));
-            }
-        }
+        self.touches_windows(site, &message.pieces, message.receive);
         if let Some((by, written)) = overlap
             && let Some(other) = self.ranks[site.rank as usize].owner(by)
         {
@@ -548,6 +569,7 @@ impl Checker {
             self.windows.push((group, Shared::new(self.groups[group].size())));
         }
         window.shared = Some(shared);
+        self.clocks.begin();
         let found = &mut self.found;
         self.windows[shared].1.expose(rank, base, size, unit, &mut |clash| keep(found, clash));
     }
@@ -563,6 +585,12 @@ impl Checker {
             let count = counts.entry(member).or_default();
             *count += 1;
             numbered.push((member, *count));
+        }
+        if let Some(index) = window.shared {
+            match call.name {
+                "MPI_Win_start" => members.iter().for_each(|&target| self.clocks.wait(site.rank, Meeting::Epoch(index, target, false))),
+                _ => self.clocks.come(site.rank, Meeting::Epoch(index, site.rank, false)),
+            }
         }
         match call.name {
             "MPI_Win_start" => window.started = Some(members),
@@ -587,6 +615,13 @@ impl Checker {
             && access == Access::Get)
             .then(|| Read { shared: index, target: world, displacement, pieces: pieces.to_vec(), touch });
         shared.access(within, world, displacement, pieces, touch, &mut |clash| keep(found, clash));
+        if within == Within::Lock {
+            if matches!(access, Access::Accumulate(..) | Access::Swap(_)) {
+                self.clocks.atomic(rank, index, world);
+            }
+            let exclusive = self.ranks[rank as usize].windows.get(&number).is_some_and(|window| window.exclusive.contains(&target));
+            shared.passive(&self.clocks, world, (displacement, pieces), touch, exclusive, &mut |clash| keep(found, clash));
+        }
     }
 
     fn window(&mut self, number: u32, site: Site, target: i64, assertion: u32) {
@@ -627,17 +662,39 @@ impl Checker {
             }
             return;
         }
+        let nested = window.nests(call.name, assertion, site);
+        let (started, index) = (window.started.clone(), window.shared.unwrap_or(0));
         let wrong = window.synchronises(call.name, target, assertion);
         let posted = if matches!(call.name, "MPI_Win_wait" | "MPI_Win_test") { window.posted.take() } else { None };
         if let Some((_, shared)) = known {
+            let (rank, clocks) = (site.rank, &mut self.clocks);
             match call.name {
-                "MPI_Win_fence" => shared.fence(site.rank),
+                "MPI_Win_fence" => {
+                    shared.fence(rank);
+                    clocks.fence(rank, index);
+                }
                 "MPI_Win_unlock" | "MPI_Win_flush" => {
                     if let Some(world) = world {
-                        shared.complete(site.rank, world);
+                        shared.complete(rank, world);
+                        shared.passive_complete(clocks, rank, Some(world));
                     }
                 }
-                "MPI_Win_unlock_all" | "MPI_Win_flush_all" => shared.complete_all(site.rank),
+                "MPI_Win_unlock_all" | "MPI_Win_flush_all" => {
+                    shared.complete_all(rank);
+                    shared.passive_complete(clocks, rank, None);
+                }
+                "MPI_Win_sync" => clocks.atomic(rank, index, rank),
+                "MPI_Win_complete" => {
+                    for &target in started.iter().flatten() {
+                        clocks.wait(rank, Meeting::Epoch(index, target, false));
+                    }
+                    clocks.come(rank, Meeting::Epoch(index, rank, true));
+                }
+                "MPI_Win_wait" | "MPI_Win_test" => {
+                    for &(origin, _) in posted.iter().flatten() {
+                        clocks.wait(rank, Meeting::Epoch(index, origin, true));
+                    }
+                }
                 _ => {}
             }
             let found = &mut self.found;
@@ -647,6 +704,11 @@ impl Checker {
         }
         if let Some(wrong) = wrong {
             self.find(Kind::Epoch, wrong.to_owned(), vec![site]);
+        }
+        if let Some(lock) = nested {
+            let text =
+                "a lock within a fence epoch: the fence before it is without MPI_MODE_NOSUCCEED, that behind it without MPI_MODE_NOPRECEDE";
+            self.find(Kind::Epoch, text.to_owned(), vec![lock, site]);
         }
     }
 
@@ -740,7 +802,7 @@ impl Checker {
 
     /// A call with the place where it stands, if that is known.
     fn name(&self, site: Site, places: &mut Places) -> String {
-        let call = CALLS.get(site.call as usize).map_or("?", |call| call.name);
+        let call = call_name(site.call);
         match self.ranks[site.rank as usize].places.get(&site.place).filter(|(object, _)| !object.is_empty()) {
             Some((object, offset)) => format!("{call} at {}", places.line(Place { object, offset: *offset })),
             None => call.to_owned(),
@@ -794,6 +856,15 @@ impl Checker {
             Finding { kind, text, ranks, calls, in_library }
         };
         findings.into_iter().map(finish).collect()
+    }
+}
+
+/// The name of a call, or what the program itself does.
+fn call_name(call: u32) -> &'static str {
+    match call {
+        LOAD => "a load",
+        STORE => "a store",
+        call => CALLS.get(call as usize).map_or("?", |call| call.name),
     }
 }
 

@@ -6,6 +6,7 @@
 //! is known when it is over; those that were posted behind it wait until then.
 
 use crate::collectives::Group;
+use crate::order::Clocks;
 use crate::{Found, Kind, Site, pair};
 use narrows_facts::{Message, Signature};
 use narrows_mpicalls::ANY;
@@ -18,6 +19,7 @@ pub struct Half {
     pub signature: Signature,
     /// When it was posted, ps.
     pub time: u64,
+    request: u32,
     /// Of a receive: its place in the log of its rank and communicator.
     log: Option<usize>,
     /// Of a send: sum of its bytes, 0 if it is not known.
@@ -116,6 +118,9 @@ struct Queue {
     receives: VecDeque<Half>,
 }
 
+/// All communicators, and what comes before what.
+type Around<'a> = (&'a [Group], &'a mut Clocks);
+
 /// All of them.
 #[derive(Default)]
 pub struct Messages {
@@ -150,17 +155,17 @@ impl Messages {
         group: usize,
         message: &Message,
         site: Site,
-        groups: &[Group],
+        (groups, clocks): Around<'_>,
         found: &mut dyn FnMut(Found),
     ) {
         if self.is_doubtful(group) {
             return;
         }
         let summed = (message.receive && message.sum != 0).then_some(message.request);
-        let half = Half { site, signature: message.signature, time, log: None, sum: message.sum, summed };
+        let half = Half { site, signature: message.signature, time, request: message.request, log: None, sum: message.sum, summed };
         if !message.receive {
             let Some(target) = groups[group].peer(rank, message.peer) else { return };
-            self.meet((group, rank, target, message.tag), half, false, found);
+            self.meet((group, rank, target, message.tag), half, false, clocks, found);
             return;
         }
         let known = message.peer != ANY && message.tag != ANY;
@@ -180,20 +185,41 @@ impl Messages {
             probe: false,
         };
         self.posted.entry((rank, group)).or_default().push_back(posted);
-        self.settle(rank, group, groups, found);
+        self.settle(rank, group, (groups, clocks), found);
+    }
+
+    /// A send goes to its own rank, and none of the receives that are posted fits.
+    pub fn waits_for_itself(&self, rank: u32, group: usize, send: &Message, groups: &[Group]) -> bool {
+        if self.is_doubtful(group) || groups[group].peer(rank, send.peer) != Some(rank) {
+            return false;
+        }
+        let known = self.queues.get(&(group, rank, rank, send.tag)).map_or(0, |queue| queue.receives.len());
+        let fits = |posted: &&Posted| {
+            let (peer, tag) = posted.envelope.unwrap_or(posted.wants);
+            !posted.probe && (peer == ANY || peer == send.peer) && (tag == ANY || tag == send.tag)
+        };
+        known + self.posted.get(&(rank, group)).map_or(0, |posted| posted.iter().filter(fits).count()) == 0
     }
 
     /// A probe of messages from anybody has found one.
-    pub fn probed(&mut self, rank: u32, group: usize, envelope: (i64, i64), wanted: i64, groups: &[Group], found: &mut dyn FnMut(Found)) {
+    pub fn probed(
+        &mut self,
+        rank: u32,
+        group: usize,
+        envelope: (i64, i64),
+        wanted: i64,
+        (groups, clocks): Around<'_>,
+        found: &mut dyn FnMut(Found),
+    ) {
         if self.is_doubtful(group) {
             return;
         }
         self.logs.entry((rank, group)).or_default();
         let site = Site { rank, call: 0, place: 0 };
-        let half = Half { site, signature: Signature::default(), time: 0, log: None, sum: 0, summed: None };
+        let half = Half { site, signature: Signature::default(), time: 0, request: 0, log: None, sum: 0, summed: None };
         let posted = Posted { request: 0, wants: envelope, envelope: Some(envelope), anybody: Some(wanted), half, probe: true };
         self.posted.entry((rank, group)).or_default().push_back(posted);
-        self.settle(rank, group, groups, found);
+        self.settle(rank, group, (groups, clocks), found);
     }
 
     /// The sum of what a receive holds when it is over.
@@ -205,17 +231,17 @@ impl Messages {
     }
 
     /// What a receive with a wildcard got.
-    pub fn matched(&mut self, rank: u32, request: u32, source: i64, tag: i64, groups: &[Group], found: &mut dyn FnMut(Found)) {
+    pub fn matched(&mut self, rank: u32, request: u32, source: i64, tag: i64, (groups, clocks): Around<'_>, found: &mut dyn FnMut(Found)) {
         let Some(group) = self.wild.remove(&(rank, request)) else { return };
         let Some(posted) = self.posted.get_mut(&(rank, group)) else { return };
         if let Some(receive) = posted.iter_mut().find(|receive| receive.request == request) {
             receive.envelope = Some((source, tag));
         }
-        self.settle(rank, group, groups, found);
+        self.settle(rank, group, (groups, clocks), found);
     }
 
     /// Receives meet their messages, as far as is known what those before them got.
-    fn settle(&mut self, rank: u32, group: usize, groups: &[Group], found: &mut dyn FnMut(Found)) {
+    fn settle(&mut self, rank: u32, group: usize, (groups, clocks): Around<'_>, found: &mut dyn FnMut(Found)) {
         while let Some(posted) = self.posted.get_mut(&(rank, group))
             && let Some((source, tag)) = posted.front().and_then(|receive| receive.envelope)
             && let Some(receive) = posted.pop_front()
@@ -231,12 +257,12 @@ impl Messages {
                 if receive.probe {
                     continue;
                 }
-                self.meet((group, source, rank, tag), half, true, found);
+                self.meet((group, source, rank, tag), half, true, clocks, found);
             }
         }
     }
 
-    fn meet(&mut self, envelope: Envelope, half: Half, receive: bool, found: &mut dyn FnMut(Found)) {
+    fn meet(&mut self, envelope: Envelope, half: Half, receive: bool, clocks: &mut Clocks, found: &mut dyn FnMut(Found)) {
         let queue = self.queues.entry(envelope).or_default();
         let (own, others) = if receive { (&mut queue.receives, &mut queue.sends) } else { (&mut queue.sends, &mut queue.receives) };
         let Some(other) = others.pop_front() else {
@@ -247,7 +273,8 @@ impl Messages {
             self.queues.remove(&envelope);
         }
         let (send, receive) = if receive { (other, half) } else { (half, other) };
-        let (group, _, target, _) = envelope;
+        let (group, source, target, _) = envelope;
+        clocks.pair((source, send.request), (target, receive.request));
         if let Some(received) = receive.log.and_then(|at| self.logs.get_mut(&(target, group))?.get_mut(at)) {
             received.sent = Some(send.time);
         }

@@ -3,9 +3,9 @@
 //! Accesses of one fence epoch, or of one exposure epoch (post to wait), are concurrent whoever makes them. Under locks
 //! only those of one rank between two completions are known to be: what other ranks do may be ordered by messages.
 
-use crate::{Found, Kind, Site};
+use crate::order::{Clocks, Passive};
+use crate::{Found, Kind, Site, call_name};
 use narrows_facts::Access;
-use narrows_mpicalls::CALLS;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Accesses of an epoch to one target that are remembered. Our own choice.
@@ -29,9 +29,11 @@ impl Touch {
         match (self.access, other.access) {
             _ if self.local && other.local => false,
             (Access::Get | Access::Accumulate(NO_OP, _), Access::Get) | (Access::Get, Access::Accumulate(NO_OP, _)) => false,
-            // Those of one rank are done in order, others if the operation is the same.
-            (Access::Accumulate(..) | Access::Swap(_), Access::Accumulate(..) | Access::Swap(_)) if self.site.rank == other.site.rank => {
-                false
+            // Those of one rank are done in order if they have one type, others if the operation is the same, too.
+            (Access::Accumulate(_, a) | Access::Swap(a), Access::Accumulate(_, b) | Access::Swap(b))
+                if self.site.rank == other.site.rank =>
+            {
+                a != b && a != 0 && b != 0
             }
             (Access::Accumulate(a, kind), Access::Accumulate(b, other)) => kind != other || a != b && a != NO_OP && b != NO_OP,
             (Access::Accumulate(_, kind), Access::Swap(other)) | (Access::Swap(kind), Access::Accumulate(_, other)) => kind != other,
@@ -40,9 +42,18 @@ impl Touch {
         }
     }
 
+    /// The same for accesses that begin at these bytes: elements of accumulates lie upon each other, or apart.
+    pub fn clashes_at(&self, other: &Touch, start: u64, other_start: u64) -> bool {
+        let element = |access| match access {
+            Access::Accumulate(_, kind) | Access::Swap(kind) => u64::from(kind & 0xffff),
+            Access::Get | Access::Put => 0,
+        };
+        let (size, same) = (element(self.access), element(self.access) == element(other.access));
+        self.clashes(other) || same && size > 0 && !start.abs_diff(other_start).is_multiple_of(size)
+    }
+
     fn name(&self) -> String {
-        let call = CALLS.get(self.site.call as usize).map_or("?", |call| call.name);
-        format!("{call} of rank {}", self.site.rank)
+        format!("{} of rank {}", call_name(self.site.call), self.site.rank)
     }
 }
 
@@ -63,7 +74,7 @@ impl Epoch {
             .touched
             .range((from, FIRST)..)
             .take_while(|((begin, _), _)| *begin < end)
-            .filter(|((_, other), other_end)| **other_end > start && touch.clashes(other))
+            .filter(|((begin, other), other_end)| **other_end > start && touch.clashes_at(other, start, *begin))
             .map(|((_, other), _)| *other)
             .collect();
         if self.touched.len() < MOST {
@@ -93,8 +104,12 @@ pub struct Shared {
     locked: BTreeMap<(u32, u32), Epoch>,
     /// By target, origin, and which of the epochs that the origin has started for the target.
     started: BTreeMap<(u32, u32, u64), Vec<Piece>>,
+    /// By rank: what it does to its own memory in an exposure epoch that goes on.
+    own: BTreeMap<u32, Vec<Piece>>,
     /// By rank: first byte, size, unit of displacements.
     exposed: BTreeMap<u32, (u64, u64, u64)>,
+    /// By target: accesses under locks, and those of the target itself.
+    passive: BTreeMap<u32, Passive>,
     /// By target that has not told that yet: what is done to it.
     early: BTreeMap<u32, Vec<Early>>,
 }
@@ -112,8 +127,8 @@ struct Early {
 impl Shared {
     pub fn new(members: usize) -> Shared {
         let (fenced, locked, started) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let (exposed, early) = (BTreeMap::new(), BTreeMap::new());
-        Shared { fences: BTreeMap::new(), members, fenced, locked, started, exposed, early }
+        let (exposed, early, own, passive) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Shared { fences: BTreeMap::new(), members, fenced, locked, started, own, exposed, passive, early }
     }
 
     /// A rank has made the window. Others may have done something to it before it could tell.
@@ -197,12 +212,55 @@ impl Shared {
         }
     }
 
-    /// A message of a rank reads or writes its own memory in a fence epoch.
-    pub fn local(&mut self, start: u64, length: u64, touch: Touch, found: &mut dyn FnMut(Found)) {
+    /// A message of a rank, or the rank itself, reads or writes its own memory: in a fence epoch, or in an exposure
+    /// epoch that goes on (`exposed`).
+    pub fn local(&mut self, start: u64, length: u64, touch: Touch, exposed: bool, found: &mut dyn FnMut(Found)) {
         let rank = touch.site.rank;
         let Some((start, length)) = self.within(rank, start, length) else { return };
+        if exposed {
+            let own = self.own.entry(rank).or_default();
+            if own.len() < MOST {
+                own.push((start, length, touch));
+            }
+            return;
+        }
         let epoch = self.fenced.entry((self.fences(rank), rank)).or_default();
         epoch.touch(start, length, touch).into_iter().for_each(|other| found(clash(&other, &touch, rank)));
+    }
+
+    /// An operation under a lock: those of other ranks that may come at the same time.
+    pub fn passive(
+        &mut self,
+        clocks: &Clocks,
+        target: u32,
+        (displacement, pieces): (u64, &[Span]),
+        touch: Touch,
+        exclusive: bool,
+        found: &mut dyn FnMut(Found),
+    ) {
+        if !self.exposed.contains_key(&target) {
+            return;
+        }
+        let base = self.base(target, displacement);
+        for &(start, length) in pieces {
+            let clashes = self.passive.entry(target).or_default().access(clocks, base.wrapping_add(start), length, touch, exclusive);
+            clashes.into_iter().for_each(|other| found(clash(&other, &touch, target)));
+        }
+    }
+
+    /// The rank itself reads or writes its memory, which others may use under locks.
+    pub fn passive_local(&mut self, clocks: &Clocks, start: u64, length: u64, touch: Touch, exclusive: bool, found: &mut dyn FnMut(Found)) {
+        let rank = touch.site.rank;
+        if let Some((start, length)) = self.within(rank, start, length) {
+            let clashes = self.passive.entry(rank).or_default().access(clocks, start, length, touch, exclusive);
+            clashes.into_iter().for_each(|other| found(clash(&other, &touch, rank)));
+        }
+    }
+
+    /// What `origin` has done under locks is complete, at one target or at all.
+    pub fn passive_complete(&mut self, clocks: &Clocks, origin: u32, target: Option<u32>) {
+        let all = self.passive.iter_mut().filter(|(rank, _)| target.is_none_or(|target| target == **rank));
+        all.for_each(|(_, passive)| passive.complete(clocks, origin));
     }
 
     /// An operation of `touch` on the bytes of `pieces` is complete: a read that has what it wanted.
@@ -244,10 +302,10 @@ impl Shared {
     /// An exposure epoch is over; for each origin, which of its epochs for this target belongs to it.
     pub fn exposure(&mut self, target: u32, epochs: &[(u32, u64)], found: &mut dyn FnMut(Found)) {
         let mut epoch = Epoch::default();
-        for &(origin, number) in epochs {
-            for (start, length, touch) in self.started.remove(&(target, origin, number)).unwrap_or_default() {
-                epoch.touch(start, length, touch).into_iter().for_each(|other| found(clash(&other, &touch, target)));
-            }
+        let own = self.own.remove(&target).unwrap_or_default();
+        let others = epochs.iter().flat_map(|&(origin, number)| self.started.remove(&(target, origin, number)).unwrap_or_default());
+        for (start, length, touch) in own.into_iter().chain(others) {
+            epoch.touch(start, length, touch).into_iter().for_each(|other| found(clash(&other, &touch, target)));
         }
     }
 }
@@ -269,7 +327,11 @@ pub struct Own {
     pub fence: bool,
     /// Something was done since the last fence that only a fence completes.
     pub unfenced: Option<Site>,
+    /// The first lock in a fence epoch, if nothing else has been done in it.
+    pub nested: Option<Site>,
     pub locked: BTreeSet<i64>,
+    /// Those of them whose lock is exclusive.
+    pub exclusive: BTreeSet<i64>,
     pub locked_all: bool,
     /// The targets of MPI_Win_start.
     pub started: Option<Vec<u32>>,
@@ -301,12 +363,20 @@ impl Own {
                     (self.started.is_some() || self.posted.is_some()).then_some("a lock within an epoch of MPI_Win_start or MPI_Win_post")
                 };
                 match name {
-                    "MPI_Win_lock" => drop(self.locked.insert(target)),
+                    "MPI_Win_lock" => {
+                        self.locked.insert(target);
+                        if assertion & 4 != 0 {
+                            self.exclusive.insert(target);
+                        }
+                    }
                     _ => self.locked_all = true,
                 }
                 wrong
             }
-            "MPI_Win_unlock" => (!self.locked.remove(&target)).then_some("MPI_Win_unlock of a target that is not locked"),
+            "MPI_Win_unlock" => {
+                self.exclusive.remove(&target);
+                (!self.locked.remove(&target)).then_some("MPI_Win_unlock of a target that is not locked")
+            }
             "MPI_Win_unlock_all" => (!std::mem::take(&mut self.locked_all)).then_some("MPI_Win_unlock_all of a window that is not locked"),
             "MPI_Win_flush" | "MPI_Win_flush_local" => {
                 (!self.locked_all && !self.locked.contains(&target)).then_some("a flush of a target that is not locked")
@@ -322,6 +392,18 @@ impl Own {
                 let wrong = (self.posted.is_some() || passive).then_some("MPI_Win_post within another epoch");
                 wrong.or(self.unfenced.map(|_| "MPI_Win_post before a fence has completed what was done"))
             }
+            _ => None,
+        }
+    }
+
+    /// The lock that lies between two fences of which neither says that there is no epoch between them.
+    pub fn nests(&mut self, name: &str, assertion: u32, site: Site) -> Option<Site> {
+        match name {
+            "MPI_Win_lock" | "MPI_Win_lock_all" if self.fence && self.unfenced.is_none() => {
+                self.nested.get_or_insert(site);
+                None
+            }
+            "MPI_Win_fence" => self.nested.take().filter(|_| assertion & 1 == 0),
             _ => None,
         }
     }
@@ -373,6 +455,14 @@ mod tests {
             assert_eq!(clashes(within, &[(1, sum, 0), (2, sum, 0)]), 0);
             assert_eq!(clashes(within, &[(1, sum, 0), (2, max, 0)]), 1);
             assert_eq!(clashes(within, &[(1, sum, 0), (1, max, 0)]), 0, "those of one rank are in order");
+            // Ints at bytes 0 and 2.
+            let int = Access::Accumulate(4, narrows_facts::kind::of(narrows_facts::kind::INTEGER, 4));
+            let mut epoch = Epoch::default();
+            assert!(epoch.touch(0, 16, touch(1, int)).is_empty());
+            assert_eq!((epoch.touch(4, 8, touch(2, int)).len(), epoch.touch(18, 4, touch(2, int)).len()), (0, 0));
+            assert_eq!(epoch.touch(2, 4, touch(0, int)).len(), 2);
+            let real = Access::Accumulate(4, 2);
+            assert_eq!(clashes(within, &[(1, sum, 0), (1, real, 0)]), 1, "of another type they are not");
             assert_eq!(clashes(within, &[(1, sum, 0), (2, Access::Accumulate(NO_OP, 1), 0)]), 0);
             assert_eq!(clashes(within, &[(1, sum, 0), (2, Access::Get, 0)]), 1);
         }
@@ -413,8 +503,23 @@ mod tests {
         assert_eq!(count, 0);
         // The rank's own message into the same bytes.
         let store = Touch { local: true, ..touch(0, Access::Put) };
-        shared.local(4096 + 4, 100, store, &mut |_| count += 1);
-        shared.local(8192, 100, store, &mut |_| count += 1);
+        shared.local(4096 + 4, 100, store, false, &mut |_| count += 1);
+        shared.local(8192, 100, store, false, &mut |_| count += 1);
         assert_eq!(count, 1);
+    }
+
+    /// A store of the target between MPI_Win_post and MPI_Win_wait.
+    #[test]
+    fn what_a_target_does_while_it_is_exposed_clashes() {
+        let clashes = |offset: u64| {
+            let (mut shared, mut count) = (Shared::new(2), 0);
+            (0..2).for_each(|rank| shared.expose(rank, 4096, 64, 1, &mut |_| unreachable!()));
+            shared.access(Within::Start(1), 0, 0, &[(0, 8)], touch(1, Access::Put), &mut |_| count += 1);
+            shared.local(4096 + offset, 4, Touch { local: true, ..touch(0, Access::Get) }, true, &mut |_| count += 1);
+            shared.exposure(0, &[(1, 1)], &mut |_| count += 1);
+            shared.exposure(0, &[(1, 1)], &mut |_| count += 1);
+            count
+        };
+        assert_eq!((clashes(4), clashes(8)), (1, 0));
     }
 }

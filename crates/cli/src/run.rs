@@ -93,9 +93,9 @@ pub struct RunArgs {
     pub json: Option<PathBuf>,
     #[command(flatten)]
     pub timeline: TimelineArgs,
-    /// Compares the MPI calls of all ranks and says what does not fit; `strict`: an error gives exit code 4
-    /// (docs/explore.md)
-    #[arg(long, value_name = "on|strict|off", num_args = 0..=1, require_equals = true, default_value = "off", default_missing_value = "on", help_heading = "Checks")]
+    /// Compares the MPI calls of all ranks and says what does not fit; `strict`: an error gives exit code 4; `memory`:
+    /// loads and stores of the program too, with --compute none; `strict,memory`: both (docs/explore.md)
+    #[arg(long, value_name = "on|strict|memory|off", num_args = 0..=1, require_equals = true, default_value = "off", default_missing_value = "on", help_heading = "Checks")]
     pub check: Check,
     /// Runs with another timing than the machine's: a file of `narrows explore` (docs/explore.md)
     #[arg(long, value_name = "FILE", help_heading = "Checks")]

@@ -314,7 +314,8 @@ pub enum Fact {
         place: u32,
         /// Rank of the target, or `narrows_mpicalls::NONE`.
         target: i64,
-        /// It says that nothing comes before (1), or behind (2): MPI_MODE_NOPRECEDE, MPI_MODE_NOSUCCEED.
+        /// It says that nothing comes before (1), or behind (2): MPI_MODE_NOPRECEDE, MPI_MODE_NOSUCCEED. 4: the lock is
+        /// MPI_LOCK_EXCLUSIVE.
         assertion: u32,
     },
     /// What a window gives to the others.
@@ -402,9 +403,34 @@ pub enum Fact {
         /// As that of a send.
         sum: u64,
     },
+    /// What a request that is no message does to memory of the caller, until it is over: first addresses and lengths.
+    Owns {
+        /// It has been told before.
+        request: u32,
+        /// What it reads.
+        reads: Vec<(u64, u64)>,
+        /// What it writes.
+        writes: Vec<(u64, u64)>,
+    },
+    /// The program itself has read or written memory, outside of MPI.
+    Local {
+        /// Where.
+        place: u32,
+        /// The first byte.
+        address: u64,
+        /// So many.
+        length: u64,
+        /// It has written.
+        write: bool,
+    },
     /// MPI_Finalize is called.
     Finalize,
 }
+
+/// In place of the index of a call: a load of the program's own.
+pub const LOAD: u32 = u32::MAX - 1;
+/// In place of the index of a call: a store of the program's own.
+pub const STORE: u32 = u32::MAX - 2;
 
 const PLACE: u64 = 1;
 const COMMUNICATOR: u64 = 2;
@@ -427,6 +453,8 @@ const RECEIVED: u64 = 18;
 const PROBED: u64 = 19;
 const ORIGIN: u64 = 20;
 const OVERLAPS: u64 = 21;
+const OWNS: u64 = 22;
+const LOCAL: u64 = 23;
 
 /// Most members of a list in a fact; longer ones are left out by who tells it. Bounds what a broken rank can ask for.
 pub const LONGEST: usize = 4096;
@@ -539,6 +567,12 @@ impl Fact {
                 words.extend([PROBED, u64::from(*communicator), *source as u64, *tag as u64, *wanted as u64]);
             }
             Fact::Received { request, sum } => words.extend([RECEIVED, u64::from(*request), *sum]),
+            Fact::Owns { request, reads, writes } => {
+                words.extend([OWNS, u64::from(*request)]);
+                put_pieces(words, reads);
+                put_pieces(words, writes);
+            }
+            Fact::Local { place, address, length, write } => words.extend([LOCAL, both(*place, u32::from(*write)), *address, *length]),
             Fact::Finalize => words.push(FINALIZE),
         }
     }
@@ -690,6 +724,11 @@ impl Reader<'_> {
                 Fact::Probed { communicator, source: self.word()? as i64, tag: self.word()? as i64, wanted: self.word()? as i64 }
             }
             RECEIVED => Fact::Received { request: self.small()?, sum: self.word()? },
+            OWNS => Fact::Owns { request: self.small()?, reads: self.pieces()?, writes: self.pieces()? },
+            LOCAL => {
+                let (place, write) = self.both()?;
+                Fact::Local { place, address: self.word()?, length: self.word()?, write: write != 0 }
+            }
             FINALIZE => Fact::Finalize,
             _ => return None,
         })
@@ -748,6 +787,8 @@ mod tests {
             Fact::Thread { call: 1, place: 2, other: 3, other_place: 4 },
             Fact::Received { request: 1, sum: 2 },
             Fact::Probed { communicator: 0, source: 1, tag: 2, wanted: -2 },
+            Fact::Owns { request: 1, reads: vec![(4096, 8)], writes: vec![] },
+            Fact::Local { place: 1, address: 4096, length: 8, write: true },
             Fact::Finalize,
         ];
         for fact in facts {

@@ -262,6 +262,7 @@ const WINDOWS: &[(&str, u8, Option<u8>, Option<u8>)] = &[
     ("Win_post", 2, None, None),
     ("Win_wait", 0, None, None),
     ("Win_test", 0, None, None),
+    ("Win_sync", 0, None, None),
     ("Win_flush", 1, None, None),
     ("Win_flush_all", 0, None, None),
     ("Win_flush_local", 1, None, None),

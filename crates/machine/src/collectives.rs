@@ -51,6 +51,16 @@ impl Machine {
     }
 }
 
+/// The table of the MPI library that calls itself so (MPI_Get_library_version), if there is one.
+pub fn table_of_library(name: &str) -> Option<&'static str> {
+    match name {
+        name if name.starts_with("Open MPI") => Some("openmpi"),
+        name if name.starts_with("MPICH Version: 3.") => Some("mpich3"),
+        name if name.starts_with("MPICH") => Some("mpich"),
+        _ => None,
+    }
+}
+
 /// The rules of a table alone: `openmpi`, `mpich`, `mpich3`, or a file.
 ///
 /// # Errors

@@ -60,7 +60,7 @@ mod wiring;
 mod write;
 
 pub use addresses::Addresses;
-pub use collectives::{RulesError, collectives_table};
+pub use collectives::{RulesError, collectives_table, table_of_library};
 pub use explain::Explanation;
 pub use fault::FaultError;
 pub use host::{HostPattern, HostPatternError};

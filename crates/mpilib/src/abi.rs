@@ -134,6 +134,8 @@ pub struct Constants {
     pub no_precede: i32,
     /// MPI_MODE_NOSUCCEED
     pub no_succeed: i32,
+    /// MPI_LOCK_EXCLUSIVE
+    pub lock_exclusive: i32,
 }
 
 /// A constant of Fortran that is known by its address.

@@ -116,6 +116,7 @@ pub static ABI: Abi = Abi {
         win_flavor_shared: 4,
         no_precede: 8192,
         no_succeed: 16384,
+        lock_exclusive: 234,
     },
     fortran_in_place: FORTRAN_IN_PLACE,
     fortran_ignore: FORTRAN_IGNORE,

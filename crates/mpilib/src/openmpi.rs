@@ -256,6 +256,7 @@ pub static ABI: Abi = Abi {
         win_flavor_shared: 4,
         no_precede: 2,
         no_succeed: 16,
+        lock_exclusive: 1,
     },
     fortran_in_place: &[Fortran::At(c"mpi_fortran_in_place_")],
     fortran_ignore: &[Fortran::At(c"mpi_fortran_status_ignore_"), Fortran::At(c"mpi_fortran_statuses_ignore_")],

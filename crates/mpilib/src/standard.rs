@@ -54,6 +54,7 @@ pub static ABI: Abi = Abi {
         win_flavor_shared: 314,
         no_precede: 2048,
         no_succeed: 16384,
+        lock_exclusive: 301,
     },
     fortran_in_place: mpich::FORTRAN_IN_PLACE,
     fortran_ignore: mpich::FORTRAN_IGNORE,

@@ -67,6 +67,7 @@ static ABI: Abi = Abi {
         win_flavor_shared: 4,
         no_precede: 2,
         no_succeed: 16,
+        lock_exclusive: 1,
     },
     fortran_in_place: &[Fortran::At(c"pigeon_in_place_")],
     fortran_ignore: &[],

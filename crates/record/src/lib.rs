@@ -188,6 +188,8 @@ pub struct Header {
     pub one_sided: u64,
     /// Their payload.
     pub one_sided_bytes: u64,
+    /// Which MPI library it was, in its own words; all zero if it has not said.
+    pub library: [u8; Header::LIBRARY_BYTES],
 }
 
 impl Header {
@@ -206,6 +208,27 @@ impl Header {
     /// Where `one_sided_bytes` stands.
     pub const ONE_SIDED_BYTES: usize = 48;
 
+    /// Where the name of the library stands.
+    pub const LIBRARY: usize = 56;
+    /// Its length, with zero bytes behind it.
+    pub const LIBRARY_BYTES: usize = 40;
+
+    /// The beginning of what MPI_Get_library_version says: name and version, in one line.
+    pub fn library_name(version: &str) -> String {
+        let words = version.lines().next().unwrap_or("").split(',').next().unwrap_or("").split_whitespace();
+        let mut name = words.collect::<Vec<_>>().join(" ");
+        while name.len() > Header::LIBRARY_BYTES {
+            name.pop();
+        }
+        name
+    }
+
+    /// The library as text, if it has said which it is.
+    pub fn library(&self) -> Option<&str> {
+        let bytes = self.library.split(|&byte| byte == 0).next()?;
+        std::str::from_utf8(bytes).ok().filter(|name| !name.is_empty())
+    }
+
     /// The beginning of a new file.
     pub fn begin(rank: u32, ranks: u32) -> [u8; 16] {
         let mut bytes = [0; 16];
@@ -217,7 +240,7 @@ impl Header {
 
     /// From the first bytes of a file, if it is one.
     pub fn read(bytes: &[u8]) -> Option<Header> {
-        if bytes.len() < 56 || bytes[..8] != MAGIC {
+        if bytes.len() < Header::LIBRARY + Header::LIBRARY_BYTES || bytes[..8] != MAGIC {
             return None;
         }
         let half = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
@@ -231,6 +254,28 @@ impl Header {
             rest: whole(Header::REST),
             one_sided: whole(Header::ONE_SIDED),
             one_sided_bytes: whole(Header::ONE_SIDED_BYTES),
+            library: bytes[Header::LIBRARY..Header::LIBRARY + Header::LIBRARY_BYTES].try_into().expect("as long as it is"),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_is_named_by_its_first_words() {
+        for (version, name) in [
+            ("Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4", "Open MPI v4.1.4"),
+            ("MPICH Version:      5.0.2\nMPICH Release date: ...", "MPICH Version: 5.0.2"),
+            ("Intel(R) MPI Library 2021.18 for Linux* OS\n", "Intel(R) MPI Library 2021.18 for Linux* "),
+            ("", ""),
+        ] {
+            assert_eq!(Header::library_name(version), name);
+            let mut bytes = [0; 96];
+            bytes[..16].copy_from_slice(&Header::begin(1, 2));
+            bytes[Header::LIBRARY..Header::LIBRARY + name.len()].copy_from_slice(name.as_bytes());
+            assert_eq!(Header::read(&bytes).unwrap().library(), Some(name).filter(|name| !name.is_empty()));
+        }
     }
 }

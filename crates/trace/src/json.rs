@@ -16,7 +16,8 @@
 //! `root` (a position in the communicator) of collectives, which have MPI's names in lower case, and `element` (bytes
 //! of one element) of those that reduce. `communicators` are number 1 and up; 0 has all ranks. `"closed":true` promises
 //! a last line with the number of operations, so that a file that was cut is told from a whole one; a script may leave
-//! out both. Without `order` it is `"sequential"`.
+//! out both. Without `order` it is `"sequential"`. `mpi` is the MPI library under which a program was recorded, as it
+//! calls itself ("Open MPI v4.1.4"): replays use its collectives.
 
 use crate::Communicators;
 use crate::error::{TraceError, expected, found};
@@ -45,6 +46,8 @@ struct Header {
     order: String,
     #[serde(default)]
     communicators: Vec<Vec<u32>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mpi: Option<String>,
     #[serde(default)]
     closed: bool,
 }
@@ -102,7 +105,7 @@ pub fn read(path: &Path, input: impl BufRead, complain: &mut Complain<'_>) -> Re
     if !lines.advance()? {
         return Err(lines.whole(expected("a line with \"narrows_trace\", but the file is empty")));
     }
-    let (ranks, order, communicators, mut open) = header(&lines).map_err(|error| lines.malformed(error))?;
+    let (ranks, order, communicators, mpi, mut open) = header(&lines).map_err(|error| lines.malformed(error))?;
     let is_counted = open;
     let mut spool = Spool::new(ranks)?;
     let mut after = Vec::new();
@@ -140,10 +143,10 @@ pub fn read(path: &Path, input: impl BufRead, complain: &mut Complain<'_>) -> Re
     } else if !is_counted && records == 0 {
         lines.tell_whole(expected("operations behind the first line, but the file ends"), complain)?;
     }
-    spool.finish(communicators, order)
+    Ok(spool.finish(communicators, order)?.under(mpi))
 }
 
-fn header(lines: &Lines<'_>) -> Result<(u32, Order, Communicators, bool), TraceError> {
+fn header(lines: &Lines<'_>) -> Result<(u32, Order, Communicators, Option<String>, bool), TraceError> {
     let header: Header = serde_json::from_slice(lines.line())?;
     if header.narrows_trace != VERSION {
         return Err(found(format!("\"narrows_trace\":{VERSION}"), header.narrows_trace));
@@ -164,7 +167,7 @@ fn header(lines: &Lines<'_>) -> Result<(u32, Order, Communicators, bool), TraceE
             return Err(expected(format!("communicator {number} to have ranks below {}, each once", header.ranks)));
         }
     }
-    Ok((header.ranks, order, communicators, header.closed))
+    Ok((header.ranks, order, communicators, header.mpi, header.closed))
 }
 
 fn record(
@@ -251,7 +254,8 @@ pub fn write(path: &Path, output: &mut impl Write, program: &mut dyn Program) ->
     };
     let known = program.communicators();
     let communicators = (1..known.count()).map(|number| known.members(number).collect()).collect();
-    let header = Header { narrows_trace: VERSION, ranks: program.ranks(), order: order.to_owned(), communicators, closed: true };
+    let mpi = program.mpi().map(str::to_owned);
+    let header = Header { narrows_trace: VERSION, ranks: program.ranks(), order: order.to_owned(), communicators, mpi, closed: true };
     put(output, &header).map_err(fail)?;
     let (mut after, mut operations) = (Vec::new(), 0);
     if program.order() == Order::Causal {

@@ -62,6 +62,10 @@ impl Program for Limited<'_> {
         self.program.order()
     }
 
+    fn mpi(&self) -> Option<&str> {
+        self.program.mpi()
+    }
+
     fn next(&mut self, rank: u32, after: &mut Vec<Dependency>) -> Result<Option<Operation>, TraceError> {
         let operation = self.program.next(rank, after)?;
         operation.iter().try_for_each(|operation| self.limits.add(rank, operation))?;

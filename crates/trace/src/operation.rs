@@ -301,6 +301,11 @@ pub trait Program {
     /// What a replay may rely on.
     fn order(&self) -> Order;
 
+    /// Which MPI library the program was recorded under, in that library's own words.
+    fn mpi(&self) -> Option<&str> {
+        None
+    }
+
     /// The next operation of `rank`, or `None` after its last one. `after` is cleared and filled with its dependencies.
     ///
     /// # Errors
@@ -320,6 +325,9 @@ impl<P: Program + ?Sized> Program for Box<P> {
     }
     fn order(&self) -> Order {
         (**self).order()
+    }
+    fn mpi(&self) -> Option<&str> {
+        (**self).mpi()
     }
     fn next(&mut self, rank: u32, after: &mut Vec<Dependency>) -> Result<Option<Operation>, TraceError> {
         (**self).next(rank, after)

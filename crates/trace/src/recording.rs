@@ -46,6 +46,7 @@ pub fn merge(folder: &Path) -> Result<Recording, TraceError> {
     let mut spool = Spool::new(ranks)?;
     let (mut records, mut unfinished, mut full) = (0, Vec::new(), Vec::new());
     let (mut one_sided, mut one_sided_bytes) = (0u64, 0u64);
+    let mut mpi = None;
     for rank in 0..ranks {
         let Some(mut input) = Input::open(folder, rank)? else {
             full.push(rank);
@@ -56,6 +57,7 @@ pub fn merge(folder: &Path) -> Result<Recording, TraceError> {
             return Err(input.mistake(found(format!("rank {rank} of {ranks}"), format!("{} of {}", input.header.rank, input.header.ranks))));
         }
         records += input.header.count;
+        mpi = mpi.or_else(|| input.header.library().map(str::to_owned));
         one_sided = one_sided.saturating_add(input.header.one_sided);
         one_sided_bytes = one_sided_bytes.saturating_add(input.header.one_sided_bytes);
         let cut = !input.header.finished;
@@ -113,7 +115,7 @@ pub fn merge(folder: &Path) -> Result<Recording, TraceError> {
         state.sequence.compute(SimTime::from_ns(input.header.rest));
         state.sequence.end(rank, &mut spool).map_err(|error| input.mistake(error))?;
     }
-    let program = spool.finish(communicators, Order::Sequential)?;
+    let program = spool.finish(communicators, Order::Sequential)?.under(mpi);
     Ok(Recording { program, records, unfinished, full, one_sided, one_sided_bytes })
 }
 

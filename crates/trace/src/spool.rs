@@ -97,7 +97,7 @@ impl Spool {
             write_chunk(&file, tail.chunk, NO_CHUNK, &tail.bytes)?;
             tail.bytes = Vec::new();
         }
-        let mut stored = Stored { file, communicators, order, starts: Vec::new(), ranks: Vec::new() };
+        let mut stored = Stored { file, communicators, order, mpi: None, starts: Vec::new(), ranks: Vec::new() };
         let starts = ranks.iter().zip(0..).map(|(tail, rank)| Start { chunk: tail.first, operations: limits.operations(rank) });
         stored.starts = starts.collect();
         stored.rewind();
@@ -119,6 +119,7 @@ pub struct Stored {
     file: File,
     communicators: Communicators,
     order: Order,
+    mpi: Option<String>,
     starts: Vec<Start>,
     ranks: Vec<Head>,
 }
@@ -140,6 +141,13 @@ struct Head {
 }
 
 impl Stored {
+    /// The same program, recorded under this MPI library.
+    #[must_use]
+    pub fn under(mut self, mpi: Option<String>) -> Stored {
+        self.mpi = mpi;
+        self
+    }
+
     /// All ranks start over.
     pub fn rewind(&mut self) {
         self.ranks = self.starts.iter().map(|start| Head { chunk: start.chunk, bytes: Vec::new(), position: 0, operation: 0 }).collect();
@@ -172,6 +180,10 @@ impl Program for Stored {
 
     fn order(&self) -> Order {
         self.order
+    }
+
+    fn mpi(&self) -> Option<&str> {
+        self.mpi.as_deref()
     }
 
     fn next(&mut self, rank: u32, after: &mut Vec<Dependency>) -> Result<Option<Operation>, TraceError> {

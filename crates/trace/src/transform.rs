@@ -33,6 +33,10 @@ impl<P: Program> Program for Metered<P> {
         self.program.order()
     }
 
+    fn mpi(&self) -> Option<&str> {
+        self.program.mpi()
+    }
+
     fn next(&mut self, rank: u32, after: &mut Vec<Dependency>) -> Result<Option<Operation>, TraceError> {
         let operation = self.program.next(rank, after)?;
         self.meter.add(u64::from(operation.is_some()));
@@ -78,6 +82,10 @@ impl<P: Program> Program for Scaled<P> {
 
     fn order(&self) -> Order {
         self.program.order()
+    }
+
+    fn mpi(&self) -> Option<&str> {
+        self.program.mpi()
     }
 
     fn next(&mut self, rank: u32, after: &mut Vec<Dependency>) -> Result<Option<Operation>, TraceError> {
@@ -168,6 +176,10 @@ impl<P: Program> Program for Anonymous<P> {
 
     fn order(&self) -> Order {
         self.program.order()
+    }
+
+    fn mpi(&self) -> Option<&str> {
+        self.program.mpi()
     }
 
     fn next(&mut self, rank: u32, after: &mut Vec<Dependency>) -> Result<Option<Operation>, TraceError> {

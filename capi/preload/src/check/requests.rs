@@ -3,6 +3,7 @@
 use super::State;
 use super::arguments::Scratch;
 use super::library::Handle;
+use super::memory::Pieces;
 use narrows_facts::shape::Which;
 use narrows_facts::{Fact, Message, Mode, Object, UNKNOWN};
 use narrows_mpicalls::ANY;
@@ -19,6 +20,10 @@ pub(super) struct Open {
     pub(super) wild: bool,
     /// Bytes of a send and their sum, or of a receive, with 0.
     pub(super) sum: Option<(Vec<(u64, u64)>, u64)>,
+    /// Where the bytes of its buffers lie, with `--check=memory`.
+    pub(super) pieces: Pieces,
+    /// What a persistent one that is no message reads and writes.
+    pub(super) buffers: (Pieces, Pieces),
     /// It is a receive that is summed when it is over.
     pub(super) receive: bool,
     /// What a persistent request starts, and its number as an object.
@@ -43,7 +48,7 @@ impl State {
     fn opens(&mut self, handle: u64, address: u64, thread: u32, messages: &[Message]) {
         let Some(first) = messages.first() else { return };
         let mut wild = false;
-        let mut kept = None;
+        let (mut kept, pieces) = (None, self.pieces_of(messages));
         for message in messages {
             wild |= message.receive && (message.peer == ANY || message.tag == ANY);
             kept = self.begun(message.clone());
@@ -56,6 +61,8 @@ impl State {
             communicator: first.communicator,
             wild,
             sum: kept,
+            pieces,
+            buffers: <_>::default(),
             receive: messages.len() == 1 && first.receive,
             persistent: None,
             active: true,
@@ -64,7 +71,7 @@ impl State {
     }
 
     /// Another request is under way.
-    pub(super) fn other(&mut self, id: u32, own: &Scratch, at: u8) {
+    pub(super) fn other(&mut self, id: u32, own: &Scratch, at: u8) -> u32 {
         let (handle, address) = own.handle_at(Handle::Request, at, 0);
         let number = self.number();
         self.tell(&Fact::Request { request: number, call: id, place: own.place });
@@ -75,11 +82,19 @@ impl State {
             communicator: UNKNOWN,
             wild: false,
             sum: None,
+            pieces: Vec::new(),
+            buffers: <_>::default(),
             receive: false,
             persistent: None,
             active: true,
             count: 1,
         });
+        number
+    }
+
+    /// Buffers of messages, if they are watched.
+    fn pieces_of(&self, messages: &[Message]) -> Vec<(u64, u64)> {
+        if self.watched.is_none() { Vec::new() } else { messages.iter().flat_map(|message| message.pieces.iter().copied()).collect() }
     }
 
     /// A persistent request is made; of a message, a receive or a send.
@@ -96,6 +111,8 @@ impl State {
             communicator: message.as_ref().map_or(UNKNOWN, |message| message.communicator),
             wild: false,
             sum: None,
+            pieces: Vec::new(),
+            buffers: <_>::default(),
             receive: false,
             persistent: Some((message.into_iter().collect(), object)),
             active: false,
@@ -113,15 +130,20 @@ impl State {
         let wild = message.as_ref().is_some_and(|message| message.receive && (message.peer == ANY || message.tag == ANY));
         open.wild = wild;
         open.receive = message.as_ref().is_some_and(|message| message.receive);
+        let buffers = open.buffers.clone();
         self.wild += usize::from(wild);
         match message {
             Some(message) => {
+                let pieces = self.pieces_of(std::slice::from_ref(&message));
                 let kept = self.begun(message);
                 if let Some(open) = self.find(handle, address) {
-                    open.sum = kept;
+                    (open.sum, open.pieces) = (kept, pieces);
                 }
             }
-            None => self.tell(&Fact::Request { request: number, call: id, place }),
+            None => {
+                self.tell(&Fact::Request { request: number, call: id, place });
+                self.owns(number, buffers, (handle, address));
+            }
         }
     }
 

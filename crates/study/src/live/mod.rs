@@ -85,6 +85,24 @@ pub enum Check {
     On,
     /// What is erroneous also ends the run with a code of its own.
     Strict,
+    /// As `On`, and loads and stores of the program.
+    Memory,
+    /// As `Memory` and `Strict`.
+    StrictMemory,
+}
+
+impl Check {
+    /// What is erroneous ends the run with a code of its own.
+    #[must_use]
+    pub fn is_strict(self) -> bool {
+        matches!(self, Check::Strict | Check::StrictMemory)
+    }
+
+    /// Loads and stores of the program are looked at.
+    #[must_use]
+    pub fn sees_memory(self) -> bool {
+        matches!(self, Check::Memory | Check::StrictMemory)
+    }
 }
 
 impl std::str::FromStr for Check {
@@ -94,8 +112,10 @@ impl std::str::FromStr for Check {
         match text {
             "on" => Ok(Check::On),
             "strict" => Ok(Check::Strict),
+            "memory" => Ok(Check::Memory),
+            "memory,strict" | "strict,memory" => Ok(Check::StrictMemory),
             "off" => Ok(Check::Off),
-            _ => Err(StudyError::expected(text, "on, strict or off")),
+            _ => Err(StudyError::expected(text, "on, strict, memory, strict,memory or off")),
         }
     }
 }

@@ -200,9 +200,7 @@ impl RunOutcome {
     /// The exit code: that of what went wrong, or the launcher's.
     pub fn exit_code(&self) -> i32 {
         match self.report.failure.as_ref().map_or(self.report.exit_code, |failure| failure.exit_code) {
-            0 if self.check == Check::Strict && self.report.checked.findings.iter().any(narrows_live::Finding::is_error) => {
-                exit::FOUND.into()
-            }
+            0 if self.check.is_strict() && self.report.checked.findings.iter().any(narrows_live::Finding::is_error) => exit::FOUND.into(),
             0 if !self.report.started => exit::NO.into(),
             code => code,
         }

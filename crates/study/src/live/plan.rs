@@ -176,6 +176,24 @@ impl RunSpec {
         Ok(Times { computing: computing.map(|(computing, _)| computing), scales, alone })
     }
 
+    /// Says why loads and stores cannot be looked at, if that is wanted.
+    fn may_see_memory(&self, mpi: &launch::Mpi) -> Result<(), StudyError> {
+        if !self.check.sees_memory() {
+            return Ok(());
+        }
+        if let Some(foreign) = &mpi.foreign {
+            let name = foreign.processor.name;
+            return Err(StudyError::Host(format!(
+                "--check=memory: programs for {name} run under qemu, whose loads and stores are not theirs; use --check"
+            )));
+        }
+        if !matches!(self.compute, Compute::None | Compute::File(_)) {
+            let text = "--check=memory: the program goes on step by step, which must not count as computing; add --compute none";
+            return Err(StudyError::Host(text.to_owned()));
+        }
+        Ok(())
+    }
+
     /// What is counted in the place of CPU time. Says why that cannot be.
     fn counter(&self, mpi: &launch::Mpi) -> Result<Option<Event>, StudyError> {
         if !matches!(self.compute, Compute::Instructions(_)) {
@@ -230,6 +248,7 @@ impl<'a> Plan<'a> {
         says: &dyn Fn(&str),
     ) -> Result<Plan<'a>, StudyError> {
         let counter = spec.counter(&program.mpi)?;
+        spec.may_see_memory(&program.mpi)?;
         if let Some(foreign) = program.mpi.foreign.as_ref().filter(|_| !matches!(spec.compute, Compute::None | Compute::File(_))) {
             observer.warning(&format!(
                 "computing takes the CPU time of qemu on this computer, not that of an {} processor; --compute none leaves it out",
@@ -328,7 +347,13 @@ impl<'a> Plan<'a> {
             set(stretches::VARIABLE, tables.clone());
         }
         if spec.check != Check::Off {
-            set("NARROWS_CHECK", "1".to_owned());
+            set("NARROWS_CHECK", if spec.check.sees_memory() { "memory" } else { "1" }.to_owned());
+        }
+        // The launcher is given the path that was found.
+        let found = spec.apps.iter().zip(&self.program.apps).filter(|(written, found)| written.program != found.program);
+        let names: String = found.map(|(written, found)| format!("{}\u{1f}{}\u{1f}", found.program, written.program)).collect();
+        if !names.is_empty() {
+            set("NARROWS_NAMES", names);
         }
         if let Some((_, Bytes(longest))) = self.offload {
             set("NARROWS_OFFLOAD", longest.to_string());
@@ -538,6 +563,7 @@ mod tests {
             assert_eq!(value("NARROWS_CHANNEL"), Some("/proc/1/fd/4"));
             assert_eq!(value("NARROWS_ALIVE"), Some("/tmp/narrows-x/alive"));
             assert_eq!(value("FI_PROVIDER_PATH"), Some("/opt/narrows"));
+            assert_eq!(value("NARROWS_NAMES"), Some("/w/a.out\u{1f}./a.out\u{1f}"));
             assert_eq!(value("NARROWS_RANKS"), Some("4"));
             assert_eq!(value("NARROWS_MAP").map(|map| map.split(',').count()), Some(4));
             for absent in ["NARROWS_CHECK", "NARROWS_OFFLOAD", "NARROWS_RECORD", stretches::VARIABLE] {
@@ -555,6 +581,8 @@ mod tests {
             let preloads = value("LD_PRELOAD").unwrap();
             assert!(preloads.starts_with("/proc/1/fd/5:/opt/narrows/libportals.so:/proc/1/fd/6"), "{preloads}");
         });
+        let spec = RunSpec { check: Check::Memory, compute: Compute::None, recorder: None, ..spec };
+        planned(&spec, "MPICH", "5.0.2", |plan| assert_eq!(value(&plan.environment(&files()), "NARROWS_CHECK"), Some("memory")));
     }
 
     #[test]
@@ -568,6 +596,8 @@ mod tests {
             Plan::of(spec, &machine, placement, program, &Silent, &|_| {}).map(|_| ()).unwrap_err().to_string()
         };
         let spec = spec();
+        let memory = refused(&RunSpec { check: Check::Memory, compute: Compute::Measured, ..spec.clone() });
+        assert!(memory.contains("--check=memory") && memory.contains("add --compute none"), "{memory}");
         let half = ComputeScale::By(Scale::everywhere(0.5));
         let none = refused(&RunSpec { compute: Compute::None, compute_scale: vec![half], ..spec.clone() });
         assert!(none.starts_with("--compute-scale 0.5: computing takes no time with --compute none"), "{none}");

@@ -200,8 +200,15 @@ impl ReplaySpec {
         }
     }
 
+    /// The table of collectives of a program that was recorded under `mpi`: the user's choice, else that of the machine
+    /// file, else that of the library.
+    fn table(&self, mpi: Option<&str>, of_machine: &str) -> String {
+        let recorded = mpi.filter(|_| of_machine == DEFAULT_TABLE).and_then(narrows_machine::table_of_library);
+        self.collectives.as_deref().or(recorded).unwrap_or(of_machine).to_owned()
+    }
+
     /// All processes must replay the same on the same machine. Of traces their length is looked at.
-    fn compare(&self, machine: &Machine, rules: &Rules, placed: &[Vec<ProcessorId>]) -> Result<(), StudyError> {
+    fn compare(&self, machine: &Machine, rules: &[Rules], placed: &[Vec<ProcessorId>]) -> Result<(), StudyError> {
         let Some(processes) = &self.processes else { return Ok(()) };
         let length = |source: &Source| match source {
             Source::File(path) => std::fs::metadata(path).map_or(0, |file| file.len()),
@@ -218,15 +225,16 @@ impl ReplaySpec {
 
     fn under_loggp(&self, parameters: Parameters, observer: &dyn Observer) -> Result<ReplayOutcome, StudyError> {
         let start = Instant::now();
-        let table = self.collectives.as_deref().unwrap_or("openmpi");
-        let rules = narrows_machine::collectives_table(table)?;
+        let mut tables = Vec::new();
         if let Some(scale) = self.scales.iter().find(|scale| !scale.is_everywhere()) {
             return Err(StudyError::Contradiction(format!("--compute-scale {scale}: --loggp has no nodes")));
         }
         let mut graph = Graph::new();
         for source in &self.sources {
             let mut program = source.open(observer)?;
-            let mut collectives = ByRules::new(rules.clone(), None);
+            let table = self.table(program.mpi(), DEFAULT_TABLE);
+            let mut collectives = ByRules::new(narrows_machine::collectives_table(&table)?, None);
+            tables.push(table);
             let added = graph.add(&source.name(), &mut program, Scale::on(&self.scales, NodeId(0)), &mut collectives);
             added.map_err(|error| StudyError::Graph { path: source.path(), error: Box::new(error) })?;
         }
@@ -236,7 +244,7 @@ impl ReplaySpec {
         drop(shown);
         let about = json!({
             "network": "loggp",
-            "collectives": table,
+            "collectives": each_once(tables),
             "loggp": {
                 "L_s": parameters.latency.as_s_f64(), "o_s": parameters.overhead.as_s_f64(), "g_s": parameters.gap.as_s_f64(),
                 "G_s_per_byte": parameters.gap_per_byte.as_s_f64(), "O_s_per_byte": parameters.overhead_per_byte.as_s_f64(),
@@ -259,9 +267,11 @@ impl ReplaySpec {
         let start = Instant::now();
         let machine = machine.load(observer)?;
         Scale::check(&self.scales, machine.node.count)?;
-        let table = self.collectives.as_deref().unwrap_or(&machine.collectives.table);
-        let rules = machine.collective_rules(self.collectives.as_deref())?;
-        if self.processes.is_some() && rules.use_algorithm(Algorithm::Hardware) {
+        let programs = self.sources.iter().map(|source| Ok((source.name(), source.open(observer)?)));
+        let programs: Vec<(String, Box<dyn Program + Send>)> = programs.collect::<Result<_, StudyError>>()?;
+        let tables: Vec<String> = programs.iter().map(|(_, program)| self.table(program.mpi(), &machine.collectives.table)).collect();
+        let rules = tables.iter().map(|table| machine.collective_rules(Some(table))).collect::<Result<Vec<Rules>, _>>()?;
+        if self.processes.is_some() && rules.iter().any(|rules| rules.use_algorithm(Algorithm::Hardware)) {
             let why = "broadcasts that switches copy need the network in one process: start it without mpirun";
             return Err(StudyError::Contradiction(String::from(why)));
         }
@@ -272,8 +282,6 @@ impl ReplaySpec {
             let message = format!("--period looks at machines of one network; this one has {}", networks.count());
             return Err(StudyError::Contradiction(message));
         }
-        let programs = self.sources.iter().map(|source| Ok((source.name(), source.open(observer)?)));
-        let programs: Vec<(String, Box<dyn Program + Send>)> = programs.collect::<Result<_, StudyError>>()?;
         let ranks: Vec<u32> = programs.iter().map(|(_, program)| program.ranks()).collect();
         let placed = mapping::processors(&mapping, &machine, (topology, &plane.nodes), ppn, &ranks)?;
         let addresses = machine.addresses();
@@ -285,7 +293,8 @@ impl ReplaySpec {
         let nodes: Vec<NodeId> = placed.iter().flatten().map(|id| id.node).collect();
         let rails = machine.rails_between(&nodes)?;
         let nic = networks.machine_on(rails.first()).nic.portals();
-        let parts = programs.into_iter().zip(placed.iter().zip(&at)).zip(&processes).map(|(((name, program), (placed, at)), processes)| {
+        let each = programs.into_iter().zip(&rules).zip(placed.iter().zip(&at)).zip(&processes);
+        let parts = each.map(|((((name, program), rules), (placed, at)), processes)| {
             let layout = Layout { accelerator: machine.accelerator_board(), ..mapping::layout((topology, &plane.nodes), at) };
             let collectives = Box::new(ByRules::new(rules.clone(), Some(layout)));
             if let Some(why) = collectives.not_offloaded(program.communicators()) {
@@ -336,7 +345,7 @@ impl ReplaySpec {
         let about = json!({
             "network": plane.machine.network.kind.name(),
             "nodes": machine.node.count,
-            "collectives": table,
+            "collectives": each_once(tables),
             "mapping": mapping_text,
             "seed": self.seed,
             "threads": self.threads,
@@ -375,6 +384,16 @@ impl ReplaySpec {
             processors: Vec::new(),
         }
     }
+}
+
+/// The table that a machine has whose file says nothing: `collectives.table`.
+const DEFAULT_TABLE: &str = "openmpi";
+
+/// The tables of several programs, as one text.
+fn each_once(mut tables: Vec<String>) -> String {
+    tables.sort();
+    tables.dedup();
+    tables.join(", ")
 }
 
 /// Counts for who shows the progress; says no when the observer does.
