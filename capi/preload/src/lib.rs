@@ -15,6 +15,7 @@
 //! * `meet.rs`: clocks of threads that wait for each other; `pthreads.rs`: by POSIX' means, `openmp.rs`: by those of
 //!   OpenMP.
 //! * `descriptors.rs`: waiting at sockets and pipes for other ranks.
+//! * `net/`: sockets on the simulated network.
 //! * `exec.rs`: our libraries stay where a script preloads its own.
 //! * `files.rs`: a file that would only cost time, one that would stay behind, and non-blocking access.
 //! * `launcher.rs`: barriers of programs without MPI.
@@ -85,6 +86,8 @@ mod line;
 mod machine;
 #[cfg(not(test))]
 mod meet;
+#[cfg(not(test))]
+mod net;
 #[cfg(not(test))]
 mod offload;
 #[cfg(not(test))]

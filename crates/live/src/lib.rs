@@ -19,6 +19,7 @@ pub mod cores;
 pub mod deputy;
 pub mod endpoints;
 pub mod memory;
+mod net;
 pub mod processes;
 pub mod report;
 pub mod spin;

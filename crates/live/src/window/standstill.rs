@@ -6,7 +6,7 @@ use crate::processes;
 use crate::report::Failure;
 use narrows_channel::handover;
 use narrows_channel::layout::{mode, reason};
-use narrows_output::warn;
+use narrows_output::{say, warn};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
 
@@ -34,6 +34,9 @@ impl Run<'_> {
         let calls = (0..self.ranks.len() as u32).map(|rank| self.header(rank).calls.load(Relaxed)).sum();
         let calls_before = std::mem::replace(&mut self.calls_seen, calls);
         self.spurious_rounds = if before == 0 && calls_before == calls { self.spurious_rounds + 1 } else { 1 };
+        if self.spurious_rounds > SPURIOUS_ROUNDS && self.are_servers() {
+            return Ok(false);
+        }
         if self.spurious_rounds > SPURIOUS_ROUNDS && self.any_at_files() {
             self.await_files()?;
             return Ok(true);
@@ -47,6 +50,29 @@ impl Run<'_> {
             }
         }
         Ok(true)
+    }
+
+    /// Ranks with simulated sockets wait there, and all others have ended: nobody is left who could call them.
+    fn are_servers(&mut self) -> bool {
+        let over = |rank: &super::RankState| rank.gone || rank.reason == reason::FINALIZE;
+        let has_sockets = |run: &mut Self, rank| run.world.processes().net.as_ref().is_some_and(|net| net.latest(rank).is_some());
+        let left: Vec<u32> = (0u32..).zip(&self.ranks).filter(|(_, rank)| !over(rank)).map(|(rank, _)| rank).collect();
+        let others = left.len() < self.ranks.len();
+        if !others || !left.iter().all(|&rank| self.waits_at_files(rank) && has_sockets(self, rank)) {
+            return false;
+        }
+        let names: Vec<String> = left.iter().map(|&rank| self.name(rank)).collect();
+        say!("narrows: all others have ended, and nobody calls any more: {} ended too", names.join(", "));
+        left.iter().for_each(|&rank| self.ranks[rank as usize].gone = true);
+        self.servers = left;
+        true
+    }
+
+    /// All but the servers have ended.
+    pub(super) fn only_servers_are_left(&self) -> bool {
+        let ended = |rank: &super::RankState| rank.process.is_none_or(|pid| self.watch.end(pid).is_some());
+        let is_server = |rank: u32| self.servers.contains(&rank);
+        !self.servers.is_empty() && (0u32..).zip(&self.ranks).all(|(number, rank)| is_server(number) || ended(rank))
     }
 
     /// Ranks in which a thread has ended all waiting, or wants to do something while another one waits, go on at once;
