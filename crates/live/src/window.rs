@@ -154,6 +154,8 @@ struct Run<'a> {
     files: files::Files,
     /// Ranks that only waited for others to call, when all others had ended.
     servers: Vec<u32>,
+    /// Windows in which only such ranks have looked whether somebody calls.
+    idle_rounds: u32,
     storage: storage::Storage,
     /// Reused: ranks that an event has told something.
     touched: Vec<u32>,
@@ -296,6 +298,7 @@ fn watched(mapping: &Mapping, mut world: World, child: Child, options: Options, 
         deadlines: BTreeSet::new(),
         files: files::Files::default(),
         servers: Vec::new(),
+        idle_rounds: 0,
         storage: storage::Storage::new(mapping.header().settings.storage_latency_ps, mapping.header().settings.storage_rate),
         touched: Vec::new(),
         changed: Vec::new(),
@@ -703,6 +706,9 @@ impl Run<'_> {
             self.look_at_sockets();
             self.look_at_files(Duration::ZERO);
             self.heed_interrupts();
+            if self.only_servers_look() {
+                return Ok(());
+            }
             self.report.windows += 1;
             // In this order: what they have written before that is there.
             let limit = self.apart_until() + self.world.lookahead();

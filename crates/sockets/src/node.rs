@@ -636,6 +636,7 @@ impl Node {
                 let mut bytes = vec![0; room];
                 let taken = if peeks { connection.peek_slice(&mut bytes) } else { connection.recv_slice(&mut bytes) };
                 let taken = taken.map_err(|_| libc::ECONNRESET)?;
+                socket.has_received(connection);
                 memory.scatter(rank, parts, count, &bytes[..taken]).ok_or(libc::EFAULT)?;
                 let peer = connection.remote_endpoint().map(v4);
                 tell(answer, peer);

@@ -46,6 +46,8 @@ pub(crate) struct Socket {
     pub(crate) receive_buffer: usize,
     pub(crate) send_buffer: usize,
     pub(crate) reno: bool,
+    /// How often it has received.
+    pub(crate) receives: u32,
 }
 
 /// Of datagrams that wait at a socket, beside their bytes: our own choice, in the order of `netdev_max_backlog`.
@@ -65,6 +67,7 @@ impl Socket {
             receive_buffer: window,
             send_buffer: window,
             reno: true,
+            receives: 0,
         }
     }
 
@@ -75,9 +78,21 @@ impl Socket {
         socket.set_nagle_enabled(!self.no_delay);
         let control = if self.reno { tcp::CongestionControl::Reno } else { tcp::CongestionControl::None };
         socket.set_congestion_control(control);
-        // As Linux has it: 40 ms (TCP_DELACK_MIN of include/net/tcp.h).
-        socket.set_ack_delay(Some(Duration::from_millis(40)));
+        // The first data are acknowledged at once: see `delays_acknowledgements`.
+        socket.set_ack_delay(None);
         socket
+    }
+
+    /// Data were received. After the first ones, acknowledgements wait for more data, as Linux has it: at once up to
+    /// `TCP_MAX_QUICKACKS`, then `TCP_DELACK_MIN` at most (include/net/tcp.h). Otherwise the first segment, which is
+    /// alone under way, would wait for that.
+    pub(crate) fn has_received(&mut self, connection: &mut tcp::Socket<'_>) {
+        const QUICK: u32 = 16;
+        const DELAY: Duration = Duration::from_millis(40);
+        self.receives = self.receives.saturating_add(1);
+        if self.receives == QUICK {
+            connection.set_ack_delay(Some(DELAY));
+        }
     }
 
     pub(crate) fn datagrams(receive: usize, send: usize) -> udp::Socket<'static> {

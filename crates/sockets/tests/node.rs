@@ -172,11 +172,10 @@ fn a_datagram_takes_what_its_parts_take() {
 }
 
 /// Bytes of a stream that arrive in `time`, with a window of so many bytes at the receiver.
-fn streamed(window: u64, reno: bool, time: SimTime) -> (u64, SimTime) {
+fn streamed(window: u64, time: SimTime) -> (u64, SimTime) {
     let mut world = World::new(|ip| ip.window = narrows_units::Bytes(window));
     let (client, server) = world.connection();
     assert_eq!(world.ask(0, CallKind::Set, client, &[Setting::NoDelay as u64, 1]), 0);
-    let _ = reno;
     let begin = world.now;
     let (mut sent, mut came) = (0_u64, 0_u64);
     let mut data = Buffer((0..=255).cycle().take(1 << 20).collect());
@@ -197,7 +196,7 @@ fn streamed(window: u64, reno: bool, time: SimTime) -> (u64, SimTime) {
 #[test]
 fn a_stream_moves_a_window_per_round_trip() {
     for window in [1 << 16, 1 << 17] {
-        let (bytes, time) = streamed(window, true, SimTime::from_us(20_000));
+        let (bytes, time) = streamed(window, SimTime::from_us(20_000));
         // At least the wire there and back, at most that and what calls and cores take beside it.
         let least = window as f64 / (WIRE * 2).as_s_f64();
         let rate = bytes as f64 / time.as_s_f64();

@@ -89,7 +89,7 @@ fn enters() -> bool {
 /// Says something once.
 fn say_once(said: &AtomicBool, line: &str) {
     if !said.swap(true, Relaxed) {
-        keeping_errno(|| say!("narrows: {line}"));
+        keeping_errno(|| say!("{line}"));
     }
 }
 

@@ -1,5 +1,5 @@
-//! What stands in a process for a simulated socket: one end of a real pair, of which the other end is here. What poll(2)
-//! says of the process's end is what it would say of the socket, so poll, select and epoll need not know.
+//! What stands in a process for a simulated socket: one end of a real pair, of which the other end is here. What
+//! poll(2) says of the process's end is what it would say of the socket, so poll, select and epoll need not know.
 
 use narrows_sockets::Ready;
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -39,6 +39,13 @@ pub(super) struct Files {
     warned_of_waiting: bool,
 }
 
+impl Files {
+    /// `rank` waits at a descriptor.
+    pub(super) fn waits(&self, rank: u32) -> bool {
+        self.waiting.contains(&rank)
+    }
+}
+
 impl Run<'_> {
     /// `rank` has run, and is parked.
     pub(super) fn parks_at_files(&mut self, rank: u32) {
@@ -50,11 +57,6 @@ impl Run<'_> {
             self.files.waiting.insert(rank);
             self.files.since.insert(rank, Instant::now());
         }
-    }
-
-    /// `rank` waits at a descriptor.
-    pub(super) fn waits_at_files(&self, rank: u32) -> bool {
-        self.files.waiting.contains(&rank)
     }
 
     /// Some rank waits at a descriptor.

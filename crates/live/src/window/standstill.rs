@@ -52,20 +52,36 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// Ranks with simulated sockets wait there, and all others have ended: nobody is left who could call them.
-    fn are_servers(&mut self) -> bool {
+    /// Ranks with simulated sockets that wait there, if all others have ended: nobody is left who could call them.
+    fn servers(&mut self) -> Vec<u32> {
         let over = |rank: &super::RankState| rank.gone || rank.reason == reason::FINALIZE;
-        let has_sockets = |run: &mut Self, rank| run.world.processes().net.as_ref().is_some_and(|net| net.latest(rank).is_some());
-        let left: Vec<u32> = (0u32..).zip(&self.ranks).filter(|(_, rank)| !over(rank)).map(|(rank, _)| rank).collect();
-        let others = left.len() < self.ranks.len();
-        if !others || !left.iter().all(|&rank| self.waits_at_files(rank) && has_sockets(self, rank)) {
+        let Some(net) = &self.world.processes().net else { return Vec::new() };
+        let serves = |rank| net.latest(rank).is_some();
+        let all = (0u32..).zip(&self.ranks);
+        let (over, left): (Vec<_>, Vec<_>) = all.partition(|(_, rank)| over(rank));
+        let wait = left.iter().all(|&(rank, _)| self.files.waits(rank) && serves(rank));
+        if over.is_empty() || !wait { Vec::new() } else { left.into_iter().map(|(rank, _)| rank).collect() }
+    }
+
+    /// Only servers are left: they are ended.
+    fn are_servers(&mut self) -> bool {
+        let left = self.servers();
+        if left.is_empty() {
             return false;
         }
         let names: Vec<String> = left.iter().map(|&rank| self.name(rank)).collect();
-        say!("narrows: all others have ended, and nobody calls any more: {} ended too", names.join(", "));
+        say!("all others have ended, and nobody calls any more: {} ended too", names.join(", "));
         left.iter().for_each(|&rank| self.ranks[rank as usize].gone = true);
         self.servers = left;
         true
+    }
+
+    /// The same for servers that look again and again: whether they have done so, and nothing else, for
+    /// [`SPURIOUS_ROUNDS`] windows.
+    pub(super) fn only_servers_look(&mut self) -> bool {
+        let idle = self.world.processes().net.is_some() && self.world.next_time().is_none() && !self.servers().is_empty();
+        self.idle_rounds = if idle { self.idle_rounds + 1 } else { 0 };
+        self.idle_rounds > SPURIOUS_ROUNDS && self.are_servers()
     }
 
     /// All but the servers have ended.
