@@ -27,10 +27,6 @@ pub trait Carried {
     fn flow(&self) -> u32;
     /// See [`Carried::Note`].
     fn note(&self) -> Self::Note;
-    /// Copies of the payload are not made on the way, but where the program asks.
-    fn is_copied_elsewhere(&self) -> bool {
-        false
-    }
     /// CPU time of its sending that has passed before it was known.
     fn begun(&self) -> SimTime {
         SimTime::ZERO
@@ -232,8 +228,7 @@ impl<P: Carried> Device<P> {
         let Ip { send, receive, send_copies, receive_copies, copy_bandwidth, lock, tunnel, .. } = self.ip;
         let copied = |payload: u64, copies: u32| copy_bandwidth.time_for(Bytes(payload * u64::from(copies)));
         let (locked, time) = match job {
-            Job::Send(packet) if packet.is_copied_elsewhere() => (true, send.saturating_sub(packet.begun())),
-            Job::Send(packet) => (true, send + copied(packet.payload(), send_copies)),
+            Job::Send(packet) => (true, (send + copied(packet.payload(), send_copies)).saturating_sub(packet.begun())),
             Job::Answer(_) => (true, send),
             Job::Receive(_) => (true, receive),
             Job::Read(packet) => (false, copied(packet.payload(), receive_copies)),

@@ -446,8 +446,14 @@ impl Node {
     fn is_taken(&self, port: u16, datagrams: bool) -> bool {
         let same =
             |socket: &Socket| matches!(socket.kind, Kind::Udp(_)) == datagrams && socket.local.is_some_and(|local| local.port() == port);
-        // Connections that were accepted have the port of their listener.
-        self.sockets.values().any(|socket| same(socket) && !(matches!(socket.kind, Kind::Tcp(_)) && socket.peer.is_none()))
+        // Connections that were accepted have the port of their listener; a socket of UDP that is connected leaves its
+        // port to the next one, as servers do with `SO_REUSEADDR`.
+        let shares = |socket: &Socket| match socket.kind {
+            Kind::Tcp(_) => socket.peer.is_none(),
+            Kind::Udp(_) => socket.peer.is_some(),
+            Kind::Fresh | Kind::Listener(_) => false,
+        };
+        self.sockets.values().any(|socket| same(socket) && !shares(socket))
     }
 
     fn is_own(&self, address: Ipv4Addr) -> bool {

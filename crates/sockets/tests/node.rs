@@ -180,13 +180,13 @@ fn streamed(window: u64, time: SimTime) -> (u64, SimTime) {
     let (mut sent, mut came) = (0_u64, 0_u64);
     let mut data = Buffer((0..=255).cycle().take(1 << 20).collect());
     while world.now - begin < time {
-        let (value, _) = world.call(0, CallKind::Send, client, &[0, 1 << 20, 0, 0], &mut data);
-        sent += value.max(0) as u64;
+        let (taken, _) = world.call(0, CallKind::Send, client, &[0, 1 << 20, 0, 0], &mut data);
+        sent += taken.max(0) as u64;
         let mut memory = Buffer::default();
         let (value, _) = world.call(1, CallKind::Receive, server, &[0, 1 << 20, 0], &mut memory);
         came += value.max(0) as u64;
-        if value == EAGAIN {
-            world.until(1, server, |ready| ready.readable);
+        if (taken, value) == (EAGAIN, EAGAIN) {
+            assert!(world.step(), "something is under way");
         }
     }
     assert!(came <= sent);
@@ -231,4 +231,17 @@ fn a_node_talks_to_itself() {
     let begin = world.now;
     let there = world.until(0, server, |ready| ready.readable);
     assert_eq!(there - begin, world.ip.receive, "software alone");
+}
+
+#[test]
+fn a_port_has_one_socket_that_takes_new_peers() {
+    let mut world = World::new(|_| {});
+    let [first, second, third] = [0; 3].map(|_| world.ask(0, CallKind::Open, 0, &[2]));
+    let in_use = -i64::from(libc::EADDRINUSE);
+    assert_eq!(world.ask(0, CallKind::Bind, first, &[0, 7100]), 0);
+    assert_eq!(world.ask(0, CallKind::Bind, second, &[0, 7100]), in_use);
+    assert_eq!(world.ask(0, CallKind::Connect, first, &[u64::from(u32::from(address_of(1))), 9]), 0);
+    assert_eq!(world.ask(0, CallKind::Bind, second, &[0, 7100]), 0);
+    assert_eq!(world.ask(0, CallKind::Bind, third, &[0, 7100]), in_use);
+    assert_eq!(world.ask(0, CallKind::Bind, third, &[u64::from(u32::from(address_of(1))), 7200]), -i64::from(libc::EADDRNOTAVAIL));
 }
