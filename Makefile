@@ -42,7 +42,7 @@ MPICC ?= mpicc
 TURN ?= commit
 
 # The parts of test-mpi, as scripts/test.sh takes them. First those that measure nothing, side by side.
-SIDE_BY_SIDE := test-figures test-portals test-onesided test-handlers test-otf2 test-closed-forms test-machines test-replay test-collectives test-record test-install test-explore | test-python test-docs
+SIDE_BY_SIDE := test-figures test-portals test-sockets test-onesided test-handlers test-otf2 test-closed-forms test-machines test-replay test-collectives test-record test-install test-explore | test-python test-docs
 ONE_BY_ONE := test-rotation test-programs test-intel test-mailbox test-nics test-lossy test-rails test-gateways
 MPI_TESTS := $(filter-out |,$(SIDE_BY_SIDE)) $(ONE_BY_ONE)
 
@@ -216,6 +216,9 @@ test-docs: install-python
 
 test-portals: build
 	$(PYTHON) tests/run_portals.py
+
+test-sockets: build
+	$(PYTHON) tests/run_sockets.py
 
 test-install: build
 	$(PYTHON) tests/install.py

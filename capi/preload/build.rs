@@ -65,6 +65,8 @@ const PORTALS: &[&str] = &[
     "narrows_writes",
     "narrows_wait_at_files",
     "narrows_reduce_begins",
+    "narrows_socket_call",
+    "narrows_host_of",
     "narrows_reduce_goes_on",
 ];
 

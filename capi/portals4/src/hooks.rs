@@ -367,6 +367,38 @@ pub unsafe extern "C" fn narrows_wait_at_files(files: *const File, count: usize,
     }
 }
 
+/// Calls a simulated socket, in the words of `narrows-socketcalls`: its answer, or `-ENOSYS` where no simulated time
+/// passes.
+///
+/// # Safety
+/// `words` points to eight of them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn narrows_socket_call(words: *const u64) -> i64 {
+    // SAFETY: as above.
+    let words = unsafe { &*words.cast() };
+    catch_unwind(|| hooks::socket_call(words)).ok().flatten().unwrap_or(-i64::from(libc::ENOSYS))
+}
+
+/// Writes the host name of rank `number` and a zero to `name`, and its node to `node`; 0, or -1 if there is none or
+/// `size` is too small.
+///
+/// # Safety
+/// `name` points to `size` writable bytes, `node` to a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn narrows_host_of(number: c_uint, name: *mut c_char, size: usize, node: *mut c_uint) -> c_int {
+    let Ok(Some((host, at))) = catch_unwind(|| hooks::host_of(number)) else { return -1 };
+    if host.len() >= size {
+        return -1;
+    }
+    // SAFETY: there is room, as the caller says.
+    unsafe {
+        std::ptr::copy_nonoverlapping(host.as_ptr().cast(), name, host.len());
+        *name.add(host.len()) = 0;
+        *node = at;
+    }
+    0
+}
+
 /// Writes the name of the simulated host and a zero; its length, or -1 when this process belongs
 /// to no rank or `size` is too small.
 ///

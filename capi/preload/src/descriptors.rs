@@ -8,7 +8,7 @@
 use crate::clock::{self, NS_PER_S, PS_PER_NS, View};
 use crate::portals::{self, File};
 use crate::symbols::real;
-use crate::{files, launcher, sleep};
+use crate::{files, launcher, net, sleep};
 use libc::{
     c_int, c_void, epoll_event, fd_set, iovec, msghdr, nfds_t, pollfd, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
 };
@@ -136,6 +136,9 @@ const PIPEFS: i64 = 0x5049_5045;
 
 /// What a descriptor is, if other ranks may be behind it.
 fn kind(file: c_int) -> Option<Kind> {
+    if net::simulated(file).is_some() {
+        return Some(Kind::Socket);
+    }
     if file <= libc::STDERR_FILENO || file == launcher::socket() {
         return None;
     }
@@ -243,6 +246,9 @@ enum Side {
 
 /// By which number who reads and who writes know the same thing; 0: nobody can say.
 fn key(file: c_int, kind: Kind, side: Side) -> u64 {
+    if net::simulated(file).is_some() {
+        return net::KEY;
+    }
     if kind == Kind::Pipe {
         // SAFETY: a record to be filled.
         return unsafe {
@@ -269,12 +275,12 @@ fn key(file: c_int, kind: Kind, side: Side) -> u64 {
 }
 
 /// Whether a call with these flags (of recv and send; 0 for others) waits.
-fn blocks(file: c_int, flags: c_int) -> bool {
+pub fn blocks(file: c_int, flags: c_int) -> bool {
     // SAFETY: plain numbers.
     flags & libc::MSG_DONTWAIT == 0 && unsafe { libc::fcntl(file, libc::F_GETFL) } & libc::O_NONBLOCK == 0
 }
 
-fn ps_of(time: &timeval) -> u64 {
+pub fn ps_of(time: &timeval) -> u64 {
     let us = u64::try_from(time.tv_sec).unwrap_or(0).saturating_mul(1_000_000).saturating_add(u64::try_from(time.tv_usec).unwrap_or(0));
     us.saturating_mul(PS_PER_NS * 1_000)
 }
@@ -308,6 +314,10 @@ fn reads(file: c_int, flags: c_int, read: impl FnOnce() -> ssize_t) -> ssize_t {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn read(file: c_int, bytes: *mut c_void, count: size_t) -> ssize_t {
+    if let Some(socket) = net::simulated(file) {
+        // SAFETY: so many bytes, by the caller's promise.
+        return unsafe { receive_simulated(file, socket, bytes, count) };
+    }
     files::access(file, count);
     // SAFETY: forwarded as it came.
     unsafe { launcher::read(file, bytes, count).unwrap_or_else(|| reads(file, 0, || next::read(file, bytes, count))) }
@@ -315,6 +325,13 @@ unsafe extern "C" fn read(file: c_int, bytes: *mut c_void, count: size_t) -> ssi
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn readv(file: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+    if let Some(socket) = net::simulated(file).filter(|_| count > 0) {
+        // SAFETY: so many parts, by the caller's promise.
+        return unsafe {
+            let parts = std::slice::from_raw_parts(parts, count as usize);
+            net::receive(file, socket, parts, 0, std::ptr::null_mut(), std::ptr::null_mut())
+        };
+    }
     // SAFETY: the caller's parts.
     files::access(file, unsafe { files::length(parts, count) });
     // SAFETY: forwarded as it came.
@@ -340,8 +357,19 @@ unsafe extern "C" fn recvfrom(
     unsafe { receive(socket, bytes, count, flags, from, length) }
 }
 
+unsafe fn receive_simulated(file: c_int, socket: u32, bytes: *mut c_void, count: size_t) -> ssize_t {
+    let part = iovec { iov_base: bytes, iov_len: count };
+    // SAFETY: as the caller says.
+    unsafe { net::receive(file, socket, &[part], 0, std::ptr::null_mut(), std::ptr::null_mut()) }
+}
+
 /// Data that are waited for in full come in parts: the real function would wait for the second one.
 unsafe fn receive(socket: c_int, bytes: *mut c_void, count: size_t, flags: c_int, from: *mut sockaddr, length: *mut socklen_t) -> ssize_t {
+    if let Some(simulated) = net::simulated(socket) {
+        let part = iovec { iov_base: bytes, iov_len: count };
+        // SAFETY: so many bytes, by the caller's promise.
+        return unsafe { net::receive(socket, simulated, &[part], flags, from, length) };
+    }
     let whole = flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_PEEK == 0 && reads_simulated([socket]);
     if !whole {
         // SAFETY: forwarded as it came.
@@ -365,18 +393,30 @@ unsafe fn receive(socket: c_int, bytes: *mut c_void, count: size_t, flags: c_int
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn recvmsg(socket: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+    if let Some(simulated) = net::simulated(socket) {
+        // SAFETY: as it came.
+        return unsafe { net::receive_message(socket, simulated, message, flags) };
+    }
     // SAFETY: forwarded as it came.
     reads(socket, flags, || unsafe { next::recvmsg(socket, message, flags) })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn accept(socket: c_int, from: *mut sockaddr, length: *mut socklen_t) -> c_int {
+    if let Some(simulated) = net::simulated(socket) {
+        // SAFETY: as it came.
+        return unsafe { net::accept(socket, simulated, from, length, 0) };
+    }
     // SAFETY: forwarded as it came.
     reads(socket, 0, || unsafe { next::accept(socket, from, length) as ssize_t }) as c_int
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn accept4(socket: c_int, from: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int {
+    if let Some(simulated) = net::simulated(socket) {
+        // SAFETY: as it came.
+        return unsafe { net::accept(socket, simulated, from, length, flags) };
+    }
     // SAFETY: forwarded as it came.
     reads(socket, 0, || unsafe { next::accept4(socket, from, length, flags) as ssize_t }) as c_int
 }
@@ -450,7 +490,7 @@ pub fn prepare() {
 const MOST_PARTS: usize = 16;
 
 /// What is left of `parts` behind the first `done` bytes, as far as there is room: how many parts.
-fn rest(parts: &[iovec], mut done: usize, room: &mut [iovec]) -> usize {
+pub fn rest(parts: &[iovec], mut done: usize, room: &mut [iovec]) -> usize {
     let mut count = 0;
     for part in parts {
         let skipped = done.min(part.iov_len);
@@ -517,6 +557,11 @@ unsafe fn put(file: c_int, kind: Kind, parts: &[iovec], message: Option<&msghdr>
 }
 
 fn writes(file: c_int, flags: c_int, parts: &[iovec], message: Option<&msghdr>, forward: impl FnOnce() -> ssize_t) -> ssize_t {
+    if let Some(socket) = net::simulated(file) {
+        let (to, length) = message.map_or((std::ptr::null(), 0), |message| (message.msg_name.cast_const().cast(), message.msg_namelen));
+        // SAFETY: the caller's parts, and address.
+        return unsafe { net::send(file, socket, parts, flags, to, length) };
+    }
     match note_write(file) {
         // SAFETY: the caller's parts.
         Some(kind) if keeping_errno(|| blocks(file, flags)) => unsafe { put(file, kind, parts, message, flags) },
@@ -564,6 +609,11 @@ unsafe extern "C" fn sendto(
     to: *const sockaddr,
     length: socklen_t,
 ) -> ssize_t {
+    if let Some(simulated) = net::simulated(socket) {
+        let part = iovec { iov_base: bytes.cast_mut(), iov_len: count };
+        // SAFETY: as it came.
+        return unsafe { net::send(socket, simulated, &[part], flags, to, length) };
+    }
     if to.is_null() {
         // SAFETY: as it came.
         return unsafe { send(socket, bytes, count, flags) };
@@ -597,6 +647,10 @@ unsafe fn note_sent_to(socket: c_int, to: *const sockaddr, length: socklen_t, wh
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn connect(socket: c_int, to: *const sockaddr, length: socklen_t) -> c_int {
+    if let Some(simulated) = net::simulated(socket) {
+        // SAFETY: as it came.
+        return unsafe { net::connect(socket, simulated, to, length) };
+    }
     // Others may listen only when they have opened Portals.
     reads_simulated([socket]);
     // SAFETY: as it came.
@@ -608,6 +662,10 @@ unsafe extern "C" fn connect(socket: c_int, to: *const sockaddr, length: socklen
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn sendmsg(socket: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+    if let Some(simulated) = net::simulated(socket).filter(|_| !message.is_null()) {
+        // SAFETY: as it came.
+        return unsafe { net::send_message(socket, simulated, message, flags) };
+    }
     // SAFETY: forwarded as it came; null, or a record with so many parts.
     unsafe {
         let forward = || next::sendmsg(socket, message, flags);
@@ -627,6 +685,9 @@ unsafe extern "C" fn sendmsg(socket: c_int, message: *const msghdr, flags: c_int
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn shutdown(socket: c_int, how: c_int) -> c_int {
+    if let Some(simulated) = net::simulated(socket) {
+        return net::shutdown(simulated, how);
+    }
     note_write(socket);
     // SAFETY: forwarded as it came.
     unsafe { next::shutdown(socket, how) }
@@ -634,8 +695,12 @@ unsafe extern "C" fn shutdown(socket: c_int, how: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn close(file: c_int) -> c_int {
-    // Who reads finds the end.
-    note_write(file);
+    if net::simulated(file).is_some() {
+        net::closes(file);
+    } else {
+        // Who reads finds the end.
+        note_write(file);
+    }
     // SAFETY: forwarded as it came.
     unsafe { next::close(file) }
 }

@@ -3,7 +3,7 @@
 
 use crate::descriptors::keeping_errno;
 use crate::symbols::real;
-use crate::{portals, state};
+use crate::{net, portals, state};
 use libc::{FILE, aiocb, c_char, c_int, c_void, dev_t, iovec, mode_t, off_t, size_t, ssize_t, stat};
 use std::ffi::CStr;
 use std::mem;
@@ -82,13 +82,13 @@ unsafe fn control(file: c_int, command: c_int, argument: *mut c_void, real: unsa
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fcntl(file: c_int, command: c_int, argument: *mut c_void) -> c_int {
     // SAFETY: forwarded as it came.
-    unsafe { control(file, command, argument, next::fcntl) }
+    unsafe { net::doubled(file, command, control(file, command, argument, next::fcntl)) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fcntl64(file: c_int, command: c_int, argument: *mut c_void) -> c_int {
     // SAFETY: forwarded as it came.
-    unsafe { control(file, command, argument, next::fcntl64) }
+    unsafe { net::doubled(file, command, control(file, command, argument, next::fcntl64)) }
 }
 
 /// Bytes of parts, of which there are `count`.

@@ -16,6 +16,7 @@
 //!   OpenMP.
 //! * `descriptors.rs`: waiting at sockets and pipes for other ranks.
 //! * `name.rs`: the program's name as the user wrote it.
+//! * `net/`: sockets on the simulated network.
 //! * `exec.rs`: our libraries stay where a script preloads its own.
 //! * `files.rs`: a file that would only cost time, one that would stay behind, and non-blocking access.
 //! * `launcher.rs`: barriers of programs without MPI.
@@ -88,6 +89,8 @@ mod machine;
 mod meet;
 #[cfg(not(test))]
 mod name;
+#[cfg(not(test))]
+mod net;
 #[cfg(not(test))]
 mod offload;
 #[cfg(not(test))]

@@ -2,7 +2,7 @@
 //! it builds its own connections with them.
 
 use crate::symbols::real;
-use crate::{portals, state};
+use crate::{net, portals, state};
 use libc::{addrinfo, c_char, c_int, c_long, c_void, size_t, utsname};
 use std::ffi::{CStr, CString};
 use std::ptr;
@@ -34,13 +34,23 @@ unsafe fn is_own_host(name: *const c_char) -> bool {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn getaddrinfo(node: *const c_char, service: *const c_char, hints: *const addrinfo, found: *mut *mut addrinfo) -> c_int {
     // SAFETY: forwarded; only the name may be another one.
-    unsafe { next::getaddrinfo(if is_own_host(node) { c"localhost".as_ptr() } else { node }, service, hints, found) }
+    unsafe {
+        match net::digits(node) {
+            Some(digits) => next::getaddrinfo(digits.as_ptr(), service, hints, found),
+            None => next::getaddrinfo(if is_own_host(node) { c"localhost".as_ptr() } else { node }, service, hints, found),
+        }
+    }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn gethostbyname(name: *const c_char) -> *mut c_void {
     // SAFETY: forwarded; only the name may be another one.
-    unsafe { next::gethostbyname(if is_own_host(name) { c"localhost".as_ptr() } else { name }) }
+    unsafe {
+        match net::digits(name) {
+            Some(digits) => next::gethostbyname(digits.as_ptr()),
+            None => next::gethostbyname(if is_own_host(name) { c"localhost".as_ptr() } else { name }),
+        }
+    }
 }
 
 /// Of the simulated node, where the caller is the program.

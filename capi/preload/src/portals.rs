@@ -61,6 +61,8 @@ unsafe extern "C" {
     fn narrows_look_again() -> c_int;
     fn narrows_fact(words: *const u64, count: usize);
     fn narrows_writes(key: u64);
+    fn narrows_socket_call(words: *const u64) -> i64;
+    fn narrows_host_of(number: c_uint, name: *mut c_char, size: usize, node: *mut c_uint) -> c_int;
     fn narrows_reduce_begins(source: u64, target: u64, bytes: u64, operation: c_uint, datatype: c_uint) -> c_int;
     fn narrows_reduce_goes_on() -> c_int;
     fn narrows_wait_at_files(files: *const File, count: usize, picoseconds: u64) -> c_int;
@@ -88,6 +90,22 @@ pub fn writes(key: u64) {
 pub fn wait_at_files(files: &[File], picoseconds: u64) -> c_int {
     // SAFETY: so many records.
     state::guarded(|| unsafe { narrows_wait_at_files(files.as_ptr(), files.len(), picoseconds) })
+}
+
+/// Calls a simulated socket: see `narrows_socket_call`.
+pub fn socket_call(words: &[u64; narrows_socketcalls::WORDS]) -> i64 {
+    // SAFETY: so many words.
+    state::guarded(|| unsafe { narrows_socket_call(words.as_ptr()) })
+}
+
+/// Host name and node of rank `number`.
+pub fn host_of(number: u32) -> Option<(String, u32)> {
+    let mut name = [0_u8; HOST_SIZE];
+    let mut node = 0;
+    // SAFETY: the buffer is as long as said.
+    let code = state::guarded(|| unsafe { narrows_host_of(number, name.as_mut_ptr().cast(), name.len(), &mut node) });
+    let name = CStr::from_bytes_until_nul(&name).ok()?.to_str().ok()?;
+    (code == 0).then(|| (name.to_owned(), node))
 }
 
 /// Longest host name with its zero byte: `HOST_NAME_MAX` of Linux is 64 (gethostname(2)).

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"narrows\0");
 /// Raised with every change of this file or of [`crate::record`].
-pub const VERSION: u32 = 20;
+pub const VERSION: u32 = 21;
 
 /// Simulated time starts here, ps: one second. What ranks do during MPI_Init lies before it.
 pub const EPOCH_PS: u64 = 1_000_000_000_000;
@@ -207,6 +207,9 @@ const _: () = assert!(std::mem::offset_of!(Header, running) == PAGE);
 pub const WATCHED: usize = 64;
 /// Writes to sockets and pipes that a rank can tell one by one before the simulator looks at them.
 pub const WRITTEN: usize = 32;
+
+/// A [`Watched::key`]: it stands for a simulated socket.
+pub const SIMULATED: u64 = u64::MAX;
 
 /// A real descriptor that a thread of the rank waits at.
 #[repr(C)]

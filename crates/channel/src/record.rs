@@ -18,7 +18,10 @@
 mod commands;
 mod deliveries;
 
-pub use commands::{CALL_WORDS, Ended, Request, decode_command, decode_request, encode_call, encode_command, encode_ended, encode_fact};
+pub use commands::{
+    CALL_WORDS, Ended, Request, SOCKET_WORDS, decode_command, decode_request, encode_call, encode_command, encode_ended, encode_fact,
+    encode_socket,
+};
 pub use deliveries::{Delivery, Push, decode_delivery, each_delivery, encode_notice, encode_push, encode_write};
 
 /// Why bytes are not a record.

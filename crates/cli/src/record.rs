@@ -136,7 +136,7 @@ fn keep(folder: tempfile::TempDir, output: &Path) -> String {
 
 /// Under the plain launcher.
 fn native(args: &RecordArgs, recorder: &Recorder) -> Result<i32, Failure> {
-    let (mpi, apps) = live::launcher(args.mpirun.as_deref(), &args.job.apps()?).map_err(|error| error.to_string())?;
+    let (mpi, apps) = live::launcher(args.mpirun.as_deref(), false, &args.job.apps()?).map_err(|error| error.to_string())?;
     if let Some(app) = apps.iter().find(|app| !app.on.is_empty()) {
         let message = format!("--on {}: the plain launcher knows no processors; --machine gives a machine that has them", app.on);
         return Err(Failure::from(message));
@@ -164,6 +164,7 @@ fn simulated(args: RecordArgs, recorder: Recorder) -> RunArgs {
     RunArgs {
         no_aslr: false,
         json: None,
+        sockets: false,
         job: args.job,
         machine: args.machine.unwrap_or_default(),
         nodes: args.nodes,

@@ -103,6 +103,10 @@ pub struct RunArgs {
     /// Ends the run after this many seconds of wall time
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Simulation")]
     pub timeout: Option<u64>,
+    /// TCP and UDP sockets of the ranks go over the simulated network; programs need no MPI library. `narrows run -n 1
+    /// --sockets -- ./server : -n 2 ./client`
+    #[arg(long)]
+    pub sockets: bool,
     /// Starts the ranks without address space randomisation
     #[arg(long, help_heading = "Program")]
     pub no_aslr: bool,
@@ -226,6 +230,7 @@ fn spec(args: &RunArgs) -> Result<RunSpec, Failure> {
         timing: args.timing.as_deref().map(timing).transpose()?,
         background: args.background.clone(),
         threads: args.threads as usize,
+        sockets: args.sockets,
     })
 }
 

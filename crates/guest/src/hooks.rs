@@ -217,6 +217,7 @@ pub fn program_ends(status: i32) {
         && shared.rank.pid.load(Ordering::Relaxed) == std::process::id()
         && let Some(mut rank) = try_session()
     {
+        rank.end_sockets();
         ends_simulated_time();
         while rank.at_door() {}
         rank.finalized();
@@ -566,6 +567,26 @@ pub fn wait_at_files(files: &[File], patience: Option<u64>) -> AtFiles {
         Some(false) => AtFiles::Over,
         None => AtFiles::Real,
     }
+}
+
+/// The calling thread calls a simulated socket: the answer of `narrows-socketcalls`. `None`: it is not in simulated
+/// time.
+pub fn socket_call(words: &[u64; narrows_channel::record::SOCKET_WORDS]) -> Option<i64> {
+    if !active() {
+        return None;
+    }
+    threads::current().unwrap_or_else(|| threads::begin(EPOCH_PS + LAST_CLOCK.load(Ordering::Relaxed), false, u32::MAX));
+    let mut rank = session().ok()?;
+    let value = rank.socket_call(words);
+    LAST_CLOCK.store(rank.elapsed_ps(), Ordering::Relaxed);
+    Some(value)
+}
+
+/// Name and node of rank `number`; `None` behind the last one.
+pub fn host_of(number: u32) -> Option<(&'static [u8], u32)> {
+    let (shared, _) = belongs_to()?;
+    let header = shared.mapping.region(number).ok()?.header();
+    Some((&header.host[..(header.host_length as usize).min(header.host.len())], header.node))
 }
 
 /// Other ranks of the node look into memory of this one from now on, or no longer do.

@@ -19,6 +19,7 @@ mod calls;
 mod files;
 mod offload;
 mod polling;
+mod sockets;
 
 pub use files::File;
 pub(crate) use files::Places;

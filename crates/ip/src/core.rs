@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 /// How a core that has nothing to do learns of something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wake {
+pub enum Wake {
     /// It is woken, which takes CPU time.
     Woken(SimTime),
     /// It looks again after this time.

@@ -75,6 +75,8 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
     pub(crate) flow: u32,
+    /// The host that gets it.
+    pub(crate) to: u32,
     pub(crate) kind: Kind,
     /// The first byte of a stream in it, the number of a datagram or echo; of an acknowledgement, the byte that is
     /// expected next.
@@ -86,13 +88,6 @@ pub(crate) struct Packet {
     pub(crate) last: bool,
     /// Of an echo and its reply: when the program asked for it.
     pub(crate) asked: SimTime,
-}
-
-impl Packet {
-    /// It goes from the host that has begun.
-    pub(crate) fn forward(&self) -> bool {
-        matches!(self.kind, Kind::Data | Kind::Echo)
-    }
 }
 
 /// What was counted of a flow.

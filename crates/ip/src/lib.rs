@@ -3,8 +3,8 @@
 //!
 //! * [`Flow`] — pings, streams, datagrams from host to host; [`Setup`] and [`run`] — a network with hosts;
 //!   [`Report`] — what came out.
-//! * `host` — a host as a state machine: programs, kernel, device, tunnel; `core` — one of its cores; `flow` — the two
-//!   ends of a flow.
+//! * [`device`] — the device of a node as a state machine: rings, the kernel's cores, the tunnel; `core` — one of its
+//!   cores; `host` — a host with programs above it; `flow` — the two ends of a flow.
 //! * [`Pattern`] — flows as users write them.
 //! * `gateway` — the way to hosts on an Ethernet.
 //! * `nodes` — the hosts of a region, as processes above their NICs.
@@ -36,6 +36,7 @@
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod core;
+pub mod device;
 mod error;
 mod flow;
 mod gateway;
@@ -44,6 +45,7 @@ mod nodes;
 pub mod pattern;
 mod simulation;
 
+pub use self::core::Wake;
 pub use error::IpError;
 pub use flow::{Counts, Flow, FlowKind};
 pub use host::CpuTimes;

@@ -1,6 +1,7 @@
 //! The hosts of a region, as the processes above its NICs: a message of a device is a put into memory that its target
 //! has set aside once and for all.
 
+use crate::device::Device;
 use crate::flow::Packet;
 use crate::gateway::{self, Gateway};
 use crate::host::{self, Effect, Host, Plan};
@@ -138,7 +139,7 @@ impl Local {
         let rank = places.ranks[&to];
         let local = LocalBuffer { eq: EQ, user_ptr: mark | packets.len() as u64, ..LocalBuffer::default() };
         let target = RemoteTarget { process: places.processes[rank as usize], pt: PT, match_bits: 0, offset: 0 };
-        let length = Host::bytes(&plan.ip, &packets).0;
+        let length = Device::bytes(&plan.ip, &packets).0;
         let number = self.sent;
         self.sent += 1;
         let put = Command::Put { local, length, inline: None, ack: AckRequest::None, target, hdr_data: number };
@@ -190,18 +191,14 @@ impl Local {
                     }
                 }
                 gateway::Event::Forwarded(packet) => {
-                    let flow = &region.0.flows[packet.flow as usize];
-                    let to = if packet.forward() { flow.to } else { flow.from };
-                    self.put(to, vec![packet], FORWARDED, region, requests);
+                    self.put(packet.to, vec![packet], FORWARDED, region, requests);
                 }
                 gateway::Event::Read(of) => {
                     self.host(of).sent(now, 1, effects);
                     return self.take(of, effects, region, requests);
                 }
                 gateway::Event::Arrived(packet) => {
-                    let flow = &region.0.flows[packet.flow as usize];
-                    let to = if packet.forward() { flow.to } else { flow.from };
-                    let of = gateway.hosts.iter().position(|host| host.number() == to).expect("packets for others do not come here");
+                    let of = gateway.hosts.iter().position(|host| host.number() == packet.to).expect("packets for others do not come here");
                     gateway.hosts[of].arrive(now, vec![packet], effects);
                     return self.take(of as u32, effects, region, requests);
                 }

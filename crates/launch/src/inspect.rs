@@ -39,6 +39,11 @@ pub fn inspect(program: &str, arguments: &[String]) -> Result<Mpi, LaunchError> 
     }
 }
 
+/// What starts programs that use no MPI library: a shell.
+pub fn without_mpi() -> Mpi {
+    Mpi { library: &portals::SOCKETS, version: String::new(), file: None, launcher: PathBuf::from(portals::SH), foreign: None }
+}
+
 /// A launcher of this computer for a library of another processor, whose own one is for that processor too.
 fn own_launcher_of(library: &'static Library, file: PathBuf, foreign: Option<Foreign>) -> Result<Mpi, LaunchError> {
     for launcher in library.launchers.iter().filter_map(|name| find(name).ok()) {

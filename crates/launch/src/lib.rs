@@ -45,7 +45,7 @@ pub use apps::{appfile, apps, words};
 pub use command::{command, plain, without_aslr};
 pub use elf::{File, classify};
 pub use foreign::{Foreign, PROCESSORS, Processor};
-pub use inspect::{Launched, check_launcher, for_program, has_component, inspect, inspect_launcher, launched, locate};
+pub use inspect::{Launched, check_launcher, for_program, has_component, inspect, inspect_launcher, launched, locate, without_mpi};
 pub use narrows_mpilib::{App, LIBRARIES, Library, PROVIDER, Transport};
 pub use preload::Preload;
 pub use scratch::Scratch;
@@ -71,7 +71,8 @@ pub struct Mpi {
 
 impl fmt::Display for Mpi {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.library.name, self.version)?;
+        let space = if self.version.is_empty() { "" } else { " " };
+        write!(f, "{}{space}{}", self.library.name, self.version)?;
         match &self.foreign {
             Some(foreign) => write!(f, " for {} under qemu", foreign.processor.name),
             None => Ok(()),
@@ -80,6 +81,13 @@ impl fmt::Display for Mpi {
 }
 
 impl Mpi {
+    /// Whether there is a library of MPI.
+    pub fn uses_mpi(&self) -> bool {
+        ![&narrows_mpilib::portals::SOCKETS, &narrows_mpilib::portals::HYDRA, &narrows_mpilib::portals::SHELL]
+            .iter()
+            .any(|other| other.name == self.library.name)
+    }
+
     /// Major version; 0 if the version does not begin with a number.
     pub fn major(&self) -> u32 {
         inspect::major(&self.version).unwrap_or(0)

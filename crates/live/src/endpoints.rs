@@ -6,6 +6,7 @@
 //! it is parked, or at a poll. What the NIC says while the program computes waits in the inbox.
 
 use crate::memory::Memory;
+use crate::net::Net;
 use narrows_channel::layout::COMMAND_PAYLOAD;
 use narrows_channel::record::CALL_WORDS;
 use narrows_channel::{Processor, Settings};
@@ -72,6 +73,8 @@ pub struct Ranks {
     epoch: SimTime,
     /// The first event that belonged to nothing, and whose endpoint found it.
     pub stray: Option<(u32, Stray)>,
+    /// Simulated sockets, if there are some.
+    pub(crate) net: Option<Net>,
 }
 
 impl Deref for Ranks {
@@ -180,7 +183,18 @@ impl Ranks {
             cut: None,
             epoch: SimTime::ZERO,
             stray: None,
+            net: None,
         }
+    }
+
+    /// There are simulated sockets, whose nodes' devices are processes behind the others.
+    pub(crate) fn set_net(&mut self, net: Net, devices: usize) {
+        self.memory.grow(devices);
+        self.net = Some(net);
+    }
+
+    fn is_device(&self, process: u32) -> bool {
+        self.net.as_ref().is_some_and(|net| net.is_device(process))
     }
 
     /// That of what a rank asks of its NICs itself.
@@ -213,6 +227,7 @@ impl Ranks {
     /// Simulated time starts.
     pub fn begin(&mut self, epoch: SimTime, requests: &mut dyn Requests<()>) {
         self.epoch = epoch;
+        self.net.iter_mut().for_each(|net| net.begin(epoch));
         self.gateways.iter_mut().for_each(Gateway::renew);
         let count = self.ranks.len() as u32;
         let Some(bridging) = self.config.rails.bridging() else { return };
@@ -365,6 +380,9 @@ impl Processes for Ranks {
     type Letter = ();
 
     fn proceed(&mut self, requests: &mut dyn Requests<()>) {
+        if let Some(net) = &mut self.net {
+            net.proceed(&mut self.memory, requests);
+        }
         while let Some((now, gateway, notice)) = self.told.pop_front() {
             let process = (self.ranks.len() + gateway) as u32;
             self.gateways[gateway].notify(now, &notice, &mut Passage { process, memory: &mut self.memory, requests: &mut *requests });
@@ -375,6 +393,9 @@ impl Processes for Ranks {
     }
 
     fn alarm(&mut self, now: SimTime, rank: u32) {
+        if let Some(net) = self.net.as_mut().filter(|net| net.is_device(rank)) {
+            return net.alarm(rank);
+        }
         let Some(bridging) = self.config.rails.bridging() else { return };
         let since = now.saturating_sub(self.epoch);
         let Some(known) = self.ranks.get_mut(rank as usize) else {
@@ -388,6 +409,9 @@ impl Processes for Ranks {
     }
 
     fn notify(&mut self, now: SimTime, rank: u32, notice: Notice) {
+        if let Some(net) = self.net.as_mut().filter(|net| net.is_device(rank)) {
+            return net.notify(rank, &notice);
+        }
         let Some(told) = self.ranks.get_mut(rank as usize) else {
             return self.told.push_back((now, rank as usize - self.ranks.len(), notice));
         };
@@ -407,6 +431,11 @@ impl Processes for Ranks {
         self.memory.hold(payload, bytes);
     }
     fn capture(&mut self, payload: u32, rank: u32, place: Place, length: u64) -> Result<(), Fault> {
+        if self.is_device(rank) {
+            // Its packets are no memory of anybody.
+            self.memory.hold(payload, Box::default());
+            return Ok(());
+        }
         self.memory.capture(payload, rank, place, length)
     }
     fn combine(&mut self, payload: u32, rank: u32, place: Place, length: u64, combine: &Combine) -> Result<(), Fault> {
@@ -429,6 +458,9 @@ impl Processes for Ranks {
         self.memory.bytes(payload)
     }
     fn deliver(&mut self, now: SimTime, payload: u32, rank: u32, place: Place, length: u64) -> Result<(), Fault> {
+        if self.is_device(rank) {
+            return Ok(());
+        }
         self.memory.deliver(now, payload, rank, place, length)
     }
     fn release(&mut self, payload: u32) {

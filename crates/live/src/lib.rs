@@ -20,6 +20,7 @@ pub mod deputy;
 pub mod endpoints;
 pub mod functions;
 pub mod memory;
+mod net;
 pub mod processes;
 pub mod report;
 pub mod spin;

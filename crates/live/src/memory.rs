@@ -126,6 +126,17 @@ impl Memory {
     }
 
     /// The process of `rank`.
+    /// So many more, which have no process.
+    pub(crate) fn grow(&mut self, more: usize) {
+        self.ranks.resize_with(self.ranks.len() + more, RankMemory::default);
+    }
+
+    /// The process of a rank; 0 while there is none.
+    pub(crate) fn pid(&self, rank: u32) -> i32 {
+        self.ranks[rank as usize].pid
+    }
+
+    /// See [`Memory::pid`].
     pub fn set_pid(&mut self, rank: u32, pid: u32) {
         self.ranks[rank as usize].pid = pid as i32;
     }
@@ -526,7 +537,7 @@ fn scatter(pid: i32, bytes: &mut [u8], place: Place, write: bool) -> io::Result<
 }
 
 /// Copies `length` bytes between `local` and `address` of process `pid`.
-fn transfer(pid: i32, local: *mut u8, address: u64, length: u64, write: bool) -> io::Result<()> {
+pub(crate) fn transfer(pid: i32, local: *mut u8, address: u64, length: u64, write: bool) -> io::Result<()> {
     let mut done = 0;
     while done < length {
         let mine = libc::iovec { iov_base: local.wrapping_add(done as usize).cast(), iov_len: (length - done) as usize };

@@ -25,6 +25,7 @@ use crate::cores::{Cores, MOST};
 use crate::deputy::{Deputy, YIELDING};
 use crate::endpoints::{Attention, Ranks};
 use crate::functions::Functions;
+use crate::net::{self, Net};
 use crate::processes;
 use crate::report::{Failure, Report};
 use crate::timing::{Delayer, Timing};
@@ -35,6 +36,7 @@ use narrows_channel::{Mapping, Processor, futex, handover};
 use narrows_check::Checker;
 use narrows_fabric::ConfigError;
 use narrows_facts::Fact;
+use narrows_machine::Ip;
 use narrows_message::{MessageConfig, Rails};
 use narrows_mpicalls::CALLS;
 use narrows_output::{Meter, exit};
@@ -154,6 +156,10 @@ struct Run<'a> {
     /// When parked ranks want to run again at the latest.
     deadlines: BTreeSet<(u64, u32)>,
     files: files::Files,
+    /// Ranks that only waited for others to call, when all others had ended.
+    servers: Vec<u32>,
+    /// Windows in which only such ranks have looked whether somebody calls.
+    idle_rounds: u32,
     storage: storage::Storage,
     /// Reused: ranks that an event has told something.
     touched: Vec<u32>,
@@ -185,16 +191,25 @@ struct Run<'a> {
 
 /// The machine of `setup`, with the ranks of `mapping` as its processes, whose messages move as `message` says.
 ///
-/// Up to `threads` threads have the switches.
+/// Up to `threads` threads have the switches. `sockets`: those of the ranks are simulated, on such devices; with the
+/// seed of what TCP draws.
 ///
 /// # Errors
 /// The network cannot be built.
-pub fn world(setup: Setup<'_>, mapping: &Mapping, message: &MessageConfig, threads: usize) -> Result<World, ConfigError> {
+pub fn world(
+    setup: Setup<'_>,
+    mapping: &Mapping,
+    message: &MessageConfig,
+    sockets: Option<(Ip, u64)>,
+    threads: usize,
+) -> Result<World, ConfigError> {
     let places = setup.places;
     let processors = (0..places.len() as u32).map(|rank| mapping.region(rank).expect("a rank of this run").header().processor);
     let processors: Vec<Processor> = processors.collect();
     let gateways = message.rails.gateways();
-    let all: Vec<ProcessId> = places.iter().copied().chain(gateways.iter().copied()).collect();
+    let devices = if sockets.is_some() { net::devices(places) } else { Vec::new() };
+    let first_device = (places.len() + gateways.len()) as u32;
+    let all: Vec<ProcessId> = places.iter().chain(&gateways).chain(&devices).copied().collect();
     let setup = Setup { places: &all, ..setup };
     let settings = &mapping.header().settings;
     let ranks = |numbers: &[u32]| match numbers {
@@ -205,6 +220,11 @@ pub fn world(setup: Setup<'_>, mapping: &Mapping, message: &MessageConfig, threa
     let mut world = World::led(setup, threads, ranks)?;
     if !gateways.is_empty() {
         world.request(places.len() as u32, |ranks, requests| ranks.start_gateways(requests));
+    }
+    if let Some((ip, seed)) = sockets {
+        let lookahead = world.lookahead();
+        world.processes().set_net(Net::new(ip, places, first_device, seed), devices.len());
+        world.request(first_device, |ranks, requests| ranks.net.iter_mut().for_each(|net| net.open(lookahead, requests)));
     }
     // All processes of a run belong to the user who runs it.
     // SAFETY: getuid has no preconditions and always succeeds.
@@ -282,6 +302,8 @@ fn watched(mapping: &Mapping, mut world: World, child: Child, options: Options, 
         nodes: BTreeSet::new(),
         deadlines: BTreeSet::new(),
         files: files::Files::default(),
+        servers: Vec::new(),
+        idle_rounds: 0,
         storage: storage::Storage::new(mapping.header().settings.storage_latency_ps, mapping.header().settings.storage_rate),
         touched: Vec::new(),
         changed: Vec::new(),
@@ -391,6 +413,9 @@ impl Run<'_> {
             handover::await_ring(&self.mapping.header().bell, bell, Some(LIFE_CHECK));
             if let Some(code) = self.look_around()? {
                 self.report.exit_code = code;
+                return Ok(false);
+            }
+            if self.only_servers_are_left() {
                 return Ok(false);
             }
         }
@@ -587,6 +612,14 @@ impl Run<'_> {
                     let rail = self.world.processes().first_rail(rank);
                     self.world.submit(rank, rail, SimTime(time), command);
                 }
+                Request::Socket { ticket, words } => {
+                    let called = self.world.request(rank, |ranks, requests| {
+                        ranks.net.as_mut().map(|net| net.call(rank, SimTime(time), ticket, words, requests))
+                    });
+                    if called.is_none() {
+                        return Err(self.failure(1, format!("{} called a simulated socket in a run without (--sockets)", self.name(rank))));
+                    }
+                }
                 Request::Call { eq, words, payload } => {
                     let time = match &mut self.delayer {
                         Some(delayer) if self.report.started => delayer.time(rank, time, &words),
@@ -678,8 +711,12 @@ impl Run<'_> {
                 self.release_barrier();
                 continue;
             }
+            self.look_at_sockets();
             self.look_at_files(Duration::ZERO);
             self.heed_interrupts();
+            if self.only_servers_look() {
+                return Ok(());
+            }
             self.report.windows += 1;
             // In this order: what they have written before that is there.
             let limit = self.apart_until() + self.world.lookahead();

@@ -189,7 +189,7 @@ fn run(scenario: &str, ranks: u32) -> Report {
         overflow_blocks: 1,
         max_portals_message: 1,
     };
-    let world = narrows_live::world(setup, &mapping, &message, 1).unwrap();
+    let world = narrows_live::world(setup, &mapping, &message, None, 1).unwrap();
     let script = "n=$1; exe=$2; i=0; while [ $i -lt $n ]; do NARROWS_RANK=$i \"$exe\" --exact rank_main --nocapture >/dev/null & i=$((i+1)); done; wait";
     let mut launcher = std::process::Command::new("sh");
     launcher.args(["-c", script, "sh", &ranks.to_string()]).arg(std::env::current_exe().unwrap());

@@ -22,6 +22,17 @@ pub static SHELL: Library = Library {
     ..WITH_HYDRA
 };
 
+/// Ranks of programs that use neither MPI nor Portals.
+pub static SOCKETS: Library = Library {
+    launchers: &[SH],
+    name: "sockets",
+    notices_deaths: false,
+    notices_early_deaths: false,
+    command: |job, _| spawn(job),
+    plain: spawn,
+    ..WITH_HYDRA
+};
+
 const WITH_HYDRA: Library = Library {
     name: "Portals",
     versions: "Portals 4",

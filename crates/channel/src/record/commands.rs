@@ -33,9 +33,12 @@ const CALL: u32 = 22;
 const ENDED: u32 = 23;
 const FACT: u32 = 24;
 const ALLREDUCE: u32 = 25;
+const SOCKET: u32 = 26;
 
 /// Words of a call of the message layer.
 pub const CALL_WORDS: usize = 10;
+/// Words of a call of a simulated socket.
+pub const SOCKET_WORDS: usize = 8;
 
 /// What a rank asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +53,13 @@ pub enum Request {
         words: [u64; CALL_WORDS],
         /// The data, if their buffer is free at once.
         payload: Option<Box<[u8]>>,
+    },
+    /// Of a simulated socket.
+    Socket {
+        /// The number of the reply.
+        ticket: u32,
+        /// `narrows-socketcalls` says what they mean.
+        words: [u64; SOCKET_WORDS],
     },
     /// Nothing: an MPI call is over, for a timeline.
     Ended(Ended),
@@ -151,6 +161,14 @@ pub fn encode_ended(writer: &mut Writer<'_>, time: u64, ended: &Ended) -> Result
     writer.end(ENDED)
 }
 
+/// Appends a call of a simulated socket, made at `time` (ps).
+pub fn encode_socket(writer: &mut Writer<'_>, time: u64, ticket: u32, words: &[u64; SOCKET_WORDS]) -> Result<(), Full> {
+    writer.begin(time);
+    writer.word(u64::from(ticket));
+    words.iter().for_each(|&word| writer.word(word));
+    writer.end(SOCKET)
+}
+
 /// Appends what a check wants to know, at `time` (ps).
 pub fn encode_fact(writer: &mut Writer<'_>, time: u64, words: &[u64]) -> Result<(), Full> {
     writer.begin(time);
@@ -177,6 +195,15 @@ pub fn decode_request(bytes: &[u8]) -> Result<(u64, Request, usize), RecordError
         let words = (0..(length - 16) / 8).map(|_| reader.word()).collect::<Result<_, _>>()?;
         reader.end()?;
         return Ok((time, Request::Fact(words), length));
+    }
+    if kind == SOCKET {
+        let ticket = reader.word32("ticket")?;
+        let mut words = [0; SOCKET_WORDS];
+        for word in &mut words {
+            *word = reader.word()?;
+        }
+        reader.end()?;
+        return Ok((time, Request::Socket { ticket, words }, length));
     }
     if kind != CALL {
         let (time, command, length) = decode_command(bytes)?;

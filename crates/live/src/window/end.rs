@@ -82,6 +82,10 @@ impl Run<'_> {
             }
             self.report.exit_code = processes::end_launcher(&mut self.child, Duration::from_millis(1500));
         }
+        if !self.servers.is_empty() {
+            // Their ends were ours.
+            self.report.exit_code = 0;
+        }
         processes::kill_descendants();
         self.take_last_facts();
         self.report.functions = self.functions.take().map(Functions::finish).unwrap_or_default();

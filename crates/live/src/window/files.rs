@@ -8,7 +8,7 @@ use super::{LIFE_CHECK, Run};
 use crate::processes;
 use crate::report::Failure;
 use narrows_channel::RankHeader;
-use narrows_channel::layout::{LATEST_PS, WRITTEN, state};
+use narrows_channel::layout::{LATEST_PS, SIMULATED, WRITTEN, state};
 use narrows_output::warn;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -33,8 +33,17 @@ pub(super) struct Files {
     writes: u32,
     /// That the system lets us look at nobody's descriptors was said.
     warned: bool,
+    /// ... that somebody wants out.
+    warned_of_outside: bool,
     /// And that the run only waits for them.
     warned_of_waiting: bool,
+}
+
+impl Files {
+    /// `rank` waits at a descriptor.
+    pub(super) fn waits(&self, rank: u32) -> bool {
+        self.waiting.contains(&rank)
+    }
 }
 
 impl Run<'_> {
@@ -55,6 +64,26 @@ impl Run<'_> {
         !self.files.waiting.is_empty()
     }
 
+    /// Ranks that wait at simulated sockets which have changed are woken.
+    pub(super) fn look_at_sockets(&mut self) {
+        let Some(net) = &mut self.world.processes().net else { return };
+        let mut changed = Vec::new();
+        net.take_changed(&mut changed);
+        if let Some(rank) = net.outside.take()
+            && !std::mem::replace(&mut self.files.warned_of_outside, true)
+        {
+            warn!(
+                "{} asked for an address outside of the run, which is refused: nodes of the run have 10.0.0.1 and the following (--sockets)",
+                self.name(rank)
+            );
+        }
+        for (rank, _) in changed {
+            if self.files.waiting.contains(&rank) {
+                self.look_at_files_of(&[rank], Duration::ZERO);
+            }
+        }
+    }
+
     /// Ranks whose descriptors are ready are woken at the time at which they were: is there one? Waits for that in real
     /// time, up to `patience`.
     pub(super) fn look_at_files(&mut self, patience: Duration) -> bool {
@@ -63,10 +92,14 @@ impl Run<'_> {
             return false;
         }
         let waiting: Vec<u32> = self.files.waiting.iter().copied().collect();
+        self.look_at_files_of(&waiting, patience)
+    }
+
+    fn look_at_files_of(&mut self, waiting: &[u32], patience: Duration) -> bool {
         let mut polled = Vec::new();
         let mut places = Vec::new();
         let mut found = Vec::new();
-        for rank in waiting {
+        for &rank in waiting {
             let header = self.mapping.region(rank).expect("rank numbers come from the mapping").header();
             for (place, watched) in header.files.iter().enumerate() {
                 let Some(file) = watched.file.load(Acquire).checked_sub(1) else { continue };
@@ -117,11 +150,18 @@ impl Run<'_> {
         let header = self.mapping.region(rank).expect("rank numbers come from the mapping").header();
         let watched = &header.files[place];
         let clock = watched.since.load(Relaxed).min(LATEST_PS);
-        let time = if events & TO_READ == 0 {
+        // A simulated socket, or an epoll with some, that has changed since.
+        let net = self.world.processes().net.as_ref();
+        let changed = net.and_then(|net| Some((net.latest(rank)?.as_ps(), net.wakeup().as_ps())));
+        let key = watched.key.load(Relaxed);
+        let changed = changed.filter(|&(changed, _)| key == SIMULATED || (key == 0 && changed > clock));
+        let time = if let Some((changed, wakeup)) = changed {
+            if changed > clock { changed + wakeup } else { clock }
+        } else if events & TO_READ == 0 {
             clock
         } else {
             // What no rank has written has come from outside: it is there when the others have come as far.
-            let written = self.files.written.get(&watched.key.load(Relaxed));
+            let written = self.files.written.get(&key);
             clock.max(written.map_or(now, |&time| time + latency))
         };
         let time = time.max(now.min(self.ranks[rank as usize].deadline));
@@ -174,6 +214,10 @@ impl Run<'_> {
     /// time really too, if nothing comes: what it waits for may be no rank, and be busy outside.
     pub(super) fn may_come_to(&mut self, time: u64, rank: u32) -> bool {
         if !self.files.waiting.contains(&rank) {
+            return true;
+        }
+        // What comes to simulated sockets comes in simulated time.
+        if self.world.processes().net.as_ref().is_some_and(|net| net.latest(rank).is_some()) {
             return true;
         }
         let header = self.mapping.region(rank).expect("rank numbers come from the mapping").header();

@@ -6,7 +6,7 @@ use crate::processes;
 use crate::report::Failure;
 use narrows_channel::handover;
 use narrows_channel::layout::{mode, reason};
-use narrows_output::warn;
+use narrows_output::{say, warn};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
 
@@ -34,6 +34,9 @@ impl Run<'_> {
         let calls = (0..self.ranks.len() as u32).map(|rank| self.header(rank).calls.load(Relaxed)).sum();
         let calls_before = std::mem::replace(&mut self.calls_seen, calls);
         self.spurious_rounds = if before == 0 && calls_before == calls { self.spurious_rounds + 1 } else { 1 };
+        if self.spurious_rounds > SPURIOUS_ROUNDS && self.are_servers() {
+            return Ok(false);
+        }
         if self.spurious_rounds > SPURIOUS_ROUNDS && self.any_at_files() {
             self.await_files()?;
             return Ok(true);
@@ -47,6 +50,45 @@ impl Run<'_> {
             }
         }
         Ok(true)
+    }
+
+    /// Ranks with simulated sockets that wait there, if all others have ended: nobody is left who could call them.
+    fn servers(&mut self) -> Vec<u32> {
+        let over = |rank: &super::RankState| rank.gone || rank.reason == reason::FINALIZE;
+        let Some(net) = &self.world.processes().net else { return Vec::new() };
+        let serves = |rank| net.latest(rank).is_some();
+        let all = (0u32..).zip(&self.ranks);
+        let (over, left): (Vec<_>, Vec<_>) = all.partition(|(_, rank)| over(rank));
+        let wait = left.iter().all(|&(rank, _)| self.files.waits(rank) && serves(rank));
+        if over.is_empty() || !wait { Vec::new() } else { left.into_iter().map(|(rank, _)| rank).collect() }
+    }
+
+    /// Only servers are left: they are ended.
+    fn are_servers(&mut self) -> bool {
+        let left = self.servers();
+        if left.is_empty() {
+            return false;
+        }
+        let names: Vec<String> = left.iter().map(|&rank| self.name(rank)).collect();
+        say!("all others have ended, and nobody calls any more: {} ended too", names.join(", "));
+        left.iter().for_each(|&rank| self.ranks[rank as usize].gone = true);
+        self.servers = left;
+        true
+    }
+
+    /// The same for servers that look again and again: whether they have done so, and nothing else, for
+    /// [`SPURIOUS_ROUNDS`] windows.
+    pub(super) fn only_servers_look(&mut self) -> bool {
+        let idle = self.world.processes().net.is_some() && self.world.next_time().is_none() && !self.servers().is_empty();
+        self.idle_rounds = if idle { self.idle_rounds + 1 } else { 0 };
+        self.idle_rounds > SPURIOUS_ROUNDS && self.are_servers()
+    }
+
+    /// All but the servers have ended.
+    pub(super) fn only_servers_are_left(&self) -> bool {
+        let ended = |rank: &super::RankState| rank.process.is_none_or(|pid| self.watch.end(pid).is_some());
+        let is_server = |rank: u32| self.servers.contains(&rank);
+        !self.servers.is_empty() && (0u32..).zip(&self.ranks).all(|(number, rank)| is_server(number) || ended(rank))
     }
 
     /// Ranks in which a thread has ended all waiting, or wants to do something while another one waits, go on at once;

@@ -105,6 +105,7 @@ impl Run<'_> {
                     limit = limit.min(event + lookahead);
                 }
             }
+            self.look_at_sockets();
             self.leaves_out_refused();
             if self.world.processes().error.is_some()
                 || self.world.error().is_some()

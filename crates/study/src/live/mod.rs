@@ -73,6 +73,8 @@ pub struct RunSpec {
     pub background: Vec<Class>,
     /// Threads of the simulator: the results do not depend on them.
     pub threads: usize,
+    /// TCP and UDP sockets of the ranks go over the simulated network, and programs need no MPI library.
+    pub sockets: bool,
 }
 
 /// What `--check` asks for.
@@ -221,6 +223,7 @@ impl RunSpec {
             timing: None,
             background: Vec::new(),
             threads: 1,
+            sockets: false,
         }
     }
 
@@ -280,9 +283,10 @@ impl Plan<'_> {
             computing.fill(tables, &factors);
         }
         let setup = narrows_sim::Setup { hardware: self.networks.hardware_for(self.machine, &self.placement), places: &self.processes };
+        let sockets = spec.sockets.then_some((self.machine.ip, spec.seed));
         // A timeline is told in the order of time, and background traffic ends with an event of the nodes.
         let alone = timeline.is_some() || self.background.is_some();
-        let mut world = narrows_live::world(setup, &mapping, &self.message, if alone { 1 } else { spec.threads })?;
+        let mut world = narrows_live::world(setup, &mapping, &self.message, sockets, if alone { 1 } else { spec.threads })?;
         if let Some(background) = self.background.take() {
             world.set_background(background);
         }
@@ -393,11 +397,15 @@ impl Counted {
 ///
 /// # Errors
 /// A program cannot be started, or uses another MPI library than the first one.
-pub fn launcher(mpirun: Option<&Path>, apps: &[launch::App]) -> Result<(launch::Mpi, Vec<launch::App>), launch::LaunchError> {
+pub fn launcher(
+    mpirun: Option<&Path>,
+    sockets: bool,
+    apps: &[launch::App],
+) -> Result<(launch::Mpi, Vec<launch::App>), launch::LaunchError> {
     let mut first: Option<launch::Mpi> = None;
     let mut found = Vec::new();
     for app in apps {
-        let (mpi, program) = launcher_of(mpirun, app)?;
+        let (mpi, program) = launcher_of(mpirun, sockets, app)?;
         let first = first.get_or_insert_with(|| mpi.clone());
         if (mpi.library, &mpi.launcher) != (first.library, &first.launcher) {
             let (program, other, first) = (app.program.clone(), mpi.to_string(), first.to_string());
@@ -412,10 +420,15 @@ pub fn launcher(mpirun: Option<&Path>, apps: &[launch::App]) -> Result<(launch::
     Ok((first, found))
 }
 
-fn launcher_of(mpirun: Option<&Path>, app: &launch::App) -> Result<(launch::Mpi, String), launch::LaunchError> {
+fn launcher_of(mpirun: Option<&Path>, sockets: bool, app: &launch::App) -> Result<(launch::Mpi, String), launch::LaunchError> {
     let (program, arguments) = (&app.program, &app.arguments[..]);
     let Some(mpirun) = mpirun else {
-        return Ok((launch::inspect(program, arguments)?, launch::locate(program)?));
+        let program = launch::locate(program)?;
+        return match launch::inspect(&program, arguments) {
+            // With sockets, what uses no MPI library that we find uses none.
+            Err(_) if sockets => Ok((launch::without_mpi(), program)),
+            found => Ok((found?, program)),
+        };
     };
     let mpi = launch::inspect_launcher(mpirun)?;
     launch::check_launcher(&mpi, program, arguments)?;

@@ -113,7 +113,7 @@ impl RunSpec {
     pub(super) fn found(&self) -> Result<Program, StudyError> {
         launch::resources::check_temporary()?;
         launch::resources::check_files(self.ranks(), launch::resources::FILES_OF_A_RANK)?;
-        let (mpi, apps) = launcher(self.mpirun.as_deref(), &self.apps)?;
+        let (mpi, apps) = launcher(self.mpirun.as_deref(), self.sockets, &self.apps)?;
         launch::resources::check_files(self.ranks(), mpi.library.open_files)?;
         self.check_transport(&mpi, &apps[0])?;
         let own_libraries = libraries()?;
@@ -345,6 +345,10 @@ impl<'a> Plan<'a> {
         }
         if let Some(tables) = &files.computing {
             set(stretches::VARIABLE, tables.clone());
+        }
+        if spec.sockets {
+            // Whether they enter simulated time by a socket, or by MPI_Init.
+            set("NARROWS_SOCKETS", if self.program.mpi.uses_mpi() { "mpi" } else { "join" }.to_owned());
         }
         if spec.check != Check::Off {
             set("NARROWS_CHECK", if spec.check.sees_memory() { "memory" } else { "1" }.to_owned());
