@@ -31,6 +31,8 @@ struct Entry {
     state: State,
     /// Time has ended its wait.
     late: bool,
+    /// Where it was woken, until it has the baton.
+    woken: Option<Place>,
 }
 
 /// What happens next.
@@ -71,7 +73,7 @@ impl Baton {
     /// A new thread, ready at `clock`. One that is there already stays as it is.
     pub fn spawn(&mut self, id: ThreadId, clock: u64) {
         if self.entry(id).is_none() {
-            self.threads.push(Entry { id, clock, since: clock, state: State::Ready, late: false });
+            self.threads.push(Entry { id, clock, since: clock, state: State::Ready, late: false, woken: None });
         }
     }
 
@@ -152,6 +154,7 @@ impl Baton {
             entry.state = State::Ready;
             entry.since = entry.clock;
             entry.clock = entry.clock.max(clock);
+            entry.woken = Some(on);
             entry.id
         });
         woken.collect()
@@ -169,6 +172,11 @@ impl Baton {
                 entry.late = true;
             }
         }
+    }
+
+    /// One that was woken at `on` has not had the baton since: who comes there now stands behind it.
+    pub fn is_next_at(&self, on: Place) -> bool {
+        self.threads.iter().any(|entry| entry.woken == Some(on))
     }
 
     /// Whether time has ended its last wait.
@@ -222,6 +230,7 @@ impl Baton {
                 return Next::Park(end);
             }
             self.holder = Some(id);
+            self.entry(id).into_iter().for_each(|entry| entry.woken = None);
             return Next::Run(id);
         }
         self.holder = self.first_call();

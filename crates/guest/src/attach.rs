@@ -169,8 +169,13 @@ pub fn session() -> Result<Session, AttachError> {
         Ok(rank) => Ok(Session::new(rank)),
         Err(TryLockError::Poisoned(rank)) => Ok(Session::new(rank.into_inner())),
         Err(TryLockError::WouldBlock) => {
-            let _caller = Caller::new();
-            let rank = threads::uncounted(|| rank.lock().unwrap_or_else(PoisonError::into_inner));
+            let caller = Caller::new();
+            let rank = threads::uncounted(|| {
+                threads::steps_aside();
+                let rank = rank.lock().unwrap_or_else(PoisonError::into_inner);
+                threads::comes_back(|| drop(caller));
+                rank
+            });
             Ok(Session::new(rank))
         }
     }

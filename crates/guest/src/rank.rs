@@ -629,6 +629,7 @@ impl Rank {
     /// is `deadline`; else `u64::MAX`. It may have been woken before its time, for another thread, which may have what
     /// it wanted by now.
     fn park_for_all(&mut self, deadline: u64, why: u32) -> u64 {
+        threads::lead();
         let deadline = threads::parks(deadline);
         self.park(deadline, why);
         let deadline = deadline.min(threads::unparked());

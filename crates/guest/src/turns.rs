@@ -103,11 +103,30 @@ impl Turn {
         Turn { number, end: None }
     }
 
-    fn served(queue: MutexGuard<'_, Queue>, number: u64) -> MutexGuard<'_, Queue> {
+    fn served(queue: MutexGuard<'static, Queue>, number: u64) -> MutexGuard<'static, Queue> {
+        if threads::take_turns() {
+            return Turn::served_in_turn(queue, number);
+        }
         threads::runs(false);
         let queue = SERVED.wait_while(queue, |queue| queue.serving != number).unwrap_or_else(PoisonError::into_inner);
         threads::runs(true);
         queue
+    }
+
+    /// The same where one thread runs at a time.
+    fn served_in_turn(mut queue: MutexGuard<'static, Queue>, number: u64) -> MutexGuard<'static, Queue> {
+        while queue.serving != number {
+            drop(queue);
+            threads::block(Some(&raw const SERVED as usize), None);
+            queue = self::queue();
+        }
+        queue
+    }
+
+    /// Somebody else may be served now.
+    fn next_is_served() {
+        SERVED.notify_all();
+        threads::wake(&raw const SERVED as usize, usize::MAX);
     }
 
     /// Gives way, without holding the rank, and returns when it is this thread's turn again.
@@ -120,7 +139,7 @@ impl Turn {
         queue.serving += 1;
         self.number = queue.next;
         queue.next += 1;
-        SERVED.notify_all();
+        Turn::next_is_served();
         drop(Turn::served(queue, self.number));
     }
 
@@ -140,6 +159,6 @@ impl Drop for Turn {
         if let Some(at) = queue.ends.iter().position(|end| Some(*end) == self.end) {
             queue.ends.swap_remove(at);
         }
-        SERVED.notify_all();
+        Turn::next_is_served();
     }
 }

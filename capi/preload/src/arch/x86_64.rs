@@ -1,5 +1,6 @@
 //! x86-64: System V ABI.
 
+use std::ffi::{c_long, c_void};
 use std::ffi::CStr;
 
 /// Integer arguments that are passed in registers.
@@ -178,6 +179,47 @@ macro_rules! dlsym {
             )
         }
     };
+}
+
+/// Number and arguments of the call that a signal has taken the place of.
+///
+/// # Safety
+/// `context` is that of the signal, as the next two.
+pub(crate) unsafe fn system_call(context: *mut c_void) -> (c_long, [usize; 6]) {
+    // SAFETY: as above.
+    let registers = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+    let arguments = [libc::REG_RDI, libc::REG_RSI, libc::REG_RDX, libc::REG_R10, libc::REG_R8, libc::REG_R9];
+    (registers[libc::REG_RAX as usize], arguments.map(|register| registers[register as usize] as usize))
+}
+
+/// It returns this.
+pub(crate) unsafe fn system_call_returns(context: *mut c_void, result: c_long) {
+    // SAFETY: as above.
+    unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RAX as usize] = result };
+}
+
+/// It is made again: the instruction has two bytes.
+pub(crate) unsafe fn call_again(context: *mut c_void) {
+    // SAFETY: as above.
+    unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RIP as usize] -= 2 };
+}
+
+/// Calls the kernel.
+///
+/// # Safety
+/// As the call.
+pub(crate) unsafe fn raw_system_call(number: c_long, a: &[usize; 6]) -> c_long {
+    let result: c_long;
+    // SAFETY: as the caller says; the kernel changes no other registers.
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            inlateout("rax") number => result,
+            in("rdi") a[0], in("rsi") a[1], in("rdx") a[2], in("r10") a[3], in("r8") a[4], in("r9") a[5],
+            lateout("rcx") _, lateout("r11") _,
+        );
+    }
+    result
 }
 
 pub(crate) use {caller_first, caller_second, caller_third, dlsym, stub};

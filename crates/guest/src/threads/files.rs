@@ -5,6 +5,7 @@
 //! to when one of its own was ready.
 
 use super::sleep::WAKING_NS;
+use super::{baton, is_on, leads, order};
 use super::{All, LONGEST_NAP, NAP, Thread, all, compute_is_free, get_up, least, many, note_change, wall_ns};
 use crate::attach;
 use crate::rank::Places;
@@ -75,6 +76,9 @@ impl All {
             thread.set_clock(time);
             thread.waking.store(wall_ns() + WAKING_NS, Relaxed);
             self.starts(thread, time);
+            if is_on() {
+                self.baton.ready(thread.baton_id(), time);
+            }
             ring(thread);
         }
     }
@@ -151,6 +155,9 @@ pub(crate) enum Step {
 
 /// Returns when the calling thread is to do something. `nap`: how long it sleeps while others run, which grows.
 pub(crate) fn wait_at_files(thread: &'static Thread, nap: &mut Duration) -> Step {
+    if is_on() {
+        return wait_in_turn(thread);
+    }
     let mut slept = false;
     loop {
         let seen = thread.bell.load(Acquire);
@@ -170,6 +177,13 @@ pub(crate) fn wait_at_files(thread: &'static Thread, nap: &mut Duration) -> Step
         *nap = (*nap * 2).min(LONGEST_NAP);
         slept = true;
     }
+}
+
+/// The same where one thread runs at a time: nobody is ready when it parks the rank.
+fn wait_in_turn(thread: &'static Thread) -> Step {
+    leads(thread, order::FILES);
+    let ended = all().at_files.iter().find(|waiter| std::ptr::eq(waiter.thread, thread)).and_then(|waiter| waiter.ended);
+    if ended.is_some() || OVER.load(Acquire) { Step::End(ended) } else { Step::Park(u64::MAX) }
 }
 
 /// [`All::parks`] when a thread went on last that had waited at descriptors.
@@ -198,7 +212,9 @@ pub(crate) fn ends_at_files(thread: &'static Thread) -> Option<Places> {
 /// Simulated time is over for the rank: waits at descriptors are real from now on.
 pub(crate) fn time_is_over() {
     OVER.store(true, Release);
-    all().at_files.iter().for_each(|waiter| ring(waiter.thread));
+    let mut all = all();
+    baton::time_is_over(&mut all);
+    all.at_files.iter().for_each(|waiter| ring(waiter.thread));
 }
 
 #[cfg(test)]

@@ -45,8 +45,10 @@ pub(crate) fn makes(yes: bool) -> u64 {
     let mut all = all();
     if yes {
         MADE.set(NUMBERS.fetch_add(1, Relaxed) + 1);
+        all.will_begin(MADE.get(), clock, true);
         all.made.push(Made { clock, number: MADE.get(), by: current().map_or(0, Thread::number), maker: current() });
     } else {
+        all.will_begin(MADE.get(), clock, false);
         all.made.retain(|made| made.number != MADE.get());
     }
     all.count();
