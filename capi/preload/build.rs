@@ -32,6 +32,7 @@ const PORTALS: &[&str] = &[
     "narrows_takes_turns",
     "narrows_thread_blocks",
     "narrows_thread_wakes",
+    "narrows_thread_wakes_so_far",
     "narrows_thread_stands_behind",
     "narrows_doze",
     "narrows_dozed",

@@ -234,10 +234,16 @@ pub extern "C" fn narrows_takes_turns() -> c_int {
 }
 
 /// The calling thread waits at `place` until it is woken, or its clock is `until` ps, for ever if that is `UINT64_MAX`.
-/// 1: time has ended that.
+/// 1: time has ended that. Not if somebody was woken since there were `seen` wakes.
 #[unsafe(no_mangle)]
-pub extern "C" fn narrows_thread_blocks(place: usize, until: u64) -> c_int {
-    catch_unwind(|| hooks::thread_blocks(place, (until != u64::MAX).then_some(until))).unwrap_or(false).into()
+pub extern "C" fn narrows_thread_blocks(place: usize, until: u64, seen: c_uint) -> c_int {
+    catch_unwind(|| hooks::thread_blocks(place, (until != u64::MAX).then_some(until), seen)).unwrap_or(false).into()
+}
+
+/// How often [`narrows_thread_wakes`] was called so far.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_thread_wakes_so_far() -> c_uint {
+    hooks::thread_wakes_so_far()
 }
 
 /// So many of those that wait at `place` go on: how many did.

@@ -39,6 +39,13 @@ pub fn here() -> bool {
     meet::has_threads() && possible() && state::in_program() && !state::left() && portals::takes_turns()
 }
 
+/// Whether it is so for the caller, which is the MPI library in a call of the program: it may take locks of the
+/// program's allocator. The calling thread has the baton then.
+pub fn in_library() -> bool {
+    let inside = || state::in_mpi() && !state::waits_outside() && !state::in_guard() && !state::thread(|thread| thread.runtime.get());
+    meet::has_threads() && possible() && inside() && !state::left() && portals::takes_turns()
+}
+
 /// Objects that other processes may use too wait in the kernel: what the GNU C library keeps in them
 /// (<bits/struct_mutex.h>, <bits/thread-shared-types.h>, <bits/struct_rwlock.h>, `struct new_sem` of its sources), on
 /// x86-64.
@@ -65,6 +72,11 @@ impl Kind {
     pub fn here(self, place: usize) -> bool {
         here() && !self.is_shared(place)
     }
+
+    /// The same for a lock that the MPI library may take, too.
+    pub fn here_or_in_library(self, place: usize) -> bool {
+        (here() || in_library()) && !self.is_shared(place)
+    }
 }
 
 /// Takes the lock at `place`, until the thread's clock is `until`: `tries` says EBUSY while others have it, and `waits`
@@ -72,9 +84,10 @@ impl Kind {
 pub fn take(place: usize, until: u64, mut tries: impl FnMut() -> c_int, waits: impl FnOnce() -> c_int) -> c_int {
     portals::thread_stands_behind(place);
     loop {
+        let seen = portals::thread_wakes_so_far();
         match tries() {
-            EBUSY if !here() => return waits(),
-            EBUSY if portals::thread_blocks(place, until) => return ETIMEDOUT,
+            EBUSY if !here() && !in_library() => return waits(),
+            EBUSY if portals::thread_blocks(place, until, seen) => return ETIMEDOUT,
             EBUSY => {}
             code => return code,
         }
@@ -88,12 +101,14 @@ pub fn wakes(place: usize, most: usize) -> usize {
 
 /// Waits for `condition`, which goes with a lock that `gives` gives back and `takes` takes again.
 pub fn wait_at(condition: usize, mutex: usize, until: u64, gives: impl FnOnce() -> c_int, takes: impl FnOnce() -> c_int) -> c_int {
+    let seen = portals::thread_wakes_so_far();
     match gives() {
         0 => {}
         code => return code,
     }
     wakes(mutex, 1);
-    let late = portals::thread_blocks(condition, until);
+    // One of them is its own. Who waits at a condition may go on without a reason.
+    let late = portals::thread_blocks(condition, until, seen.wrapping_add(1));
     match takes() {
         0 if late => ETIMEDOUT,
         code => code,
@@ -134,8 +149,12 @@ pub fn note_end() {
 /// Waits until `thread` has ended, as far as the program sees. False: not until then.
 pub fn join(thread: pthread_t, until: u64) -> bool {
     let made = locked(&MADE).contains(&thread);
-    while made && here() && !locked(&ENDED).contains(&thread) {
-        if until == 0 || portals::thread_blocks(end_of(thread), until) {
+    while made && here() {
+        let seen = portals::thread_wakes_so_far();
+        if locked(&ENDED).contains(&thread) {
+            break;
+        }
+        if until == 0 || portals::thread_blocks(end_of(thread), until, seen) {
             return false;
         }
     }
@@ -176,7 +195,7 @@ pub fn meets(barrier: usize) -> Option<bool> {
     if last {
         wakes(barrier, usize::MAX);
     } else if here() {
-        portals::thread_blocks(barrier, FOR_EVER);
+        portals::thread_blocks(barrier, FOR_EVER, portals::thread_wakes_so_far());
     }
     let waits = || state::awake(&BARRIERS).get(&barrier).is_some_and(|known| known.arrived / known.members == round);
     while !last && !here() && waits() {

@@ -144,6 +144,7 @@ unsafe fn futex(number: c_long, a: &[usize; 6]) -> Option<c_long> {
         command @ (libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET) => {
             // SAFETY: what a futex waits at is a word, and its limit null or a record.
             unsafe {
+                let seen = portals::thread_wakes_so_far();
                 if (word as *const u32).read_volatile() != value as u32 {
                     return Some(-c_long::from(libc::EAGAIN));
                 }
@@ -156,7 +157,7 @@ unsafe fn futex(number: c_long, a: &[usize; 6]) -> Option<c_long> {
                     // Until a time of the host's clocks.
                     Some(_) => return None,
                 };
-                let late = portals::thread_blocks(word, until);
+                let late = portals::thread_blocks(word, until, seen);
                 Some(if late { -c_long::from(libc::ETIMEDOUT) } else { 0 })
             }
         }

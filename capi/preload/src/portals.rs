@@ -37,7 +37,8 @@ unsafe extern "C" {
     fn narrows_threads_are_seen();
     fn narrows_one_at_a_time() -> c_int;
     fn narrows_takes_turns() -> c_int;
-    fn narrows_thread_blocks(place: usize, until: u64) -> c_int;
+    fn narrows_thread_blocks(place: usize, until: u64, seen: c_uint) -> c_int;
+    fn narrows_thread_wakes_so_far() -> c_uint;
     fn narrows_thread_wakes(place: usize, most: usize) -> usize;
     fn narrows_thread_stands_behind(place: usize);
     fn narrows_doze(picoseconds: u64, place: usize, with_lock: c_int) -> c_int;
@@ -362,10 +363,17 @@ pub fn takes_turns() -> bool {
     state::guarded(|| unsafe { narrows_takes_turns() }) != 0
 }
 
-/// The calling thread waits at `place` until it is woken, or its clock is `until`, ps: whether time has ended that.
-pub fn thread_blocks(place: usize, until: u64) -> bool {
+/// The calling thread waits at `place` until it is woken, or its clock is `until`, ps: whether time has ended that. Not
+/// if somebody was woken since there were `seen` wakes.
+pub fn thread_blocks(place: usize, until: u64, seen: u32) -> bool {
     // SAFETY: plain numbers.
-    state::guarded(|| unsafe { narrows_thread_blocks(place, until) }) != 0
+    state::guarded(|| unsafe { narrows_thread_blocks(place, until, seen) }) != 0
+}
+
+/// How often [`thread_wakes`] was called so far.
+pub fn thread_wakes_so_far() -> u32 {
+    // SAFETY: no arguments; it only reads.
+    unsafe { narrows_thread_wakes_so_far() }
 }
 
 /// So many of those that wait at `place` go on: how many did.

@@ -147,12 +147,18 @@ fn count_unlock() -> bool {
 /// free.
 unsafe fn lock_in_library(mutex: *mut pthread_mutex_t) -> c_int {
     loop {
+        let seen = portals::thread_wakes_so_far();
         // SAFETY: as it came.
         let code = unsafe { next::narrows_mutex_trylock(mutex) };
         if code != EBUSY {
             return count_lock(code);
         }
-        if !portals::waits_for_lock() {
+        if portals::waits_for_lock() {
+            continue;
+        }
+        if Kind::Mutex.here_or_in_library(mutex as usize) {
+            portals::thread_blocks(mutex as usize, FOR_EVER, seen);
+        } else {
             // SAFETY: as it came.
             return count_lock(unsafe { next::narrows_mutex_lock(mutex) });
         }
@@ -185,7 +191,7 @@ unsafe extern "C" fn mutex_lock(mutex: *mut pthread_mutex_t, caller: usize) -> c
         if in_library() {
             return lock_in_library(mutex);
         }
-        if Kind::Mutex.here(mutex as usize) {
+        if Kind::Mutex.here_or_in_library(mutex as usize) {
             return take_mutex(mutex);
         }
         if !meet::threads() {

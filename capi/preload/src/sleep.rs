@@ -300,11 +300,12 @@ fn until_in_turn(places: &[usize], left: u64, wait: impl Fn(*const timespec) -> 
     }
     let mut late = left == 0;
     loop {
+        let seen = portals::thread_wakes_so_far();
         let code = wait(&timespec_of(0));
         if late || !timed_out(code) || !baton::here() {
             return code;
         }
-        late = places.iter().any(|&place| portals::thread_blocks(place, until));
+        late = places.iter().any(|&place| portals::thread_blocks(place, until, seen));
     }
 }
 

@@ -70,11 +70,13 @@ impl Baton {
         self.threads.iter_mut().find(|entry| entry.id == id)
     }
 
-    /// A new thread, ready at `clock`. One that is there already stays as it is.
-    pub fn spawn(&mut self, id: ThreadId, clock: u64) {
-        if self.entry(id).is_none() {
+    /// A new thread, ready at `clock`. One that is there already stays as it is. Whether it is new.
+    pub fn spawn(&mut self, id: ThreadId, clock: u64) -> bool {
+        let is_new = self.entry(id).is_none();
+        if is_new {
             self.threads.push(Entry { id, clock, since: clock, state: State::Ready, late: false, woken: None });
         }
+        is_new
     }
 
     /// It ends.
@@ -132,7 +134,8 @@ impl Baton {
         self.first_end().is_some_and(|end| end < clock) && self.first_call().is_none()
     }
 
-    fn first_call(&self) -> Option<ThreadId> {
+    /// The first of those that are in calls.
+    pub fn first_call(&self) -> Option<ThreadId> {
         let calls = self.threads.iter().filter_map(|entry| match entry.state {
             State::Calls(order) => Some((order, entry.clock, entry.id)),
             _ => None,
@@ -177,6 +180,11 @@ impl Baton {
     /// One that was woken at `on` has not had the baton since: who comes there now stands behind it.
     pub fn is_next_at(&self, on: Place) -> bool {
         self.threads.iter().any(|entry| entry.woken == Some(on))
+    }
+
+    /// Whether it waits for something that the machine does not know, or runs without the baton.
+    pub fn is_away(&self, id: ThreadId) -> bool {
+        self.threads.iter().any(|entry| entry.id == id && entry.state == State::Away)
     }
 
     /// Whether time has ended its last wait.

@@ -52,7 +52,7 @@ struct Process {
 impl Process {
     fn new(programs: &[Vec<Step>]) -> Process {
         let mut baton = Baton::default();
-        (0..programs.len()).for_each(|number| baton.spawn(ThreadId(number as u64), 0));
+        (0..programs.len()).for_each(|number| assert!(baton.spawn(ThreadId(number as u64), 0)));
         let thread = |steps: &Vec<Step>| Thread { steps: steps.clone(), at: 0, clock: 0, waited: false, late: 0 };
         let threads = programs.iter().map(thread).collect();
         Process { baton, threads, owners: [None; OBJECTS], counts: [0; OBJECTS], arrived: [0; OBJECTS], ran: Vec::new() }
@@ -276,7 +276,7 @@ fn two_that_wait_for_each_other_stand_still() {
 fn who_lets_time_pass_is_in_a_call_and_nobody_is_ready() {
     let mut baton = Baton::default();
     let [computes, polls, reads] = [ThreadId(0), ThreadId(1), ThreadId(2)];
-    [computes, polls, reads].into_iter().for_each(|id| baton.spawn(id, 10));
+    [computes, polls, reads].into_iter().for_each(|id| assert!(baton.spawn(id, 10)));
     baton.call(polls, 1);
     baton.call(reads, 2);
     assert_eq!(baton.next(), Next::Run(computes));

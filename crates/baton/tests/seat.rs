@@ -58,7 +58,7 @@ struct Process {
 impl Process {
     fn new(threads: u64) -> Arc<Process> {
         let mut baton = Baton::default();
-        (0..threads).for_each(|number| baton.spawn(ThreadId(number), 0));
+        (0..threads).for_each(|number| assert!(baton.spawn(ThreadId(number), 0)));
         let seat = |_| Seat::new(Futex { word: AtomicU32::new(0), lock: Mutex::new(()), sleepers: Condvar::new() });
         let process = Process { baton: Mutex::new(baton), seats: (0..threads).map(seat).collect(), count: UnsafeCell::new(0) };
         process.passes(|_| ());

@@ -166,19 +166,37 @@ pub fn session() -> Result<Session, AttachError> {
     // The lock is not a fair one: a thread that polls would have it again before one that waits for it has woken.
     turns::let_callers_in();
     match rank.try_lock() {
-        Ok(rank) => Ok(Session::new(rank)),
+        Ok(guard) => Ok(Session::new(behind_callers(rank, guard))),
         Err(TryLockError::Poisoned(rank)) => Ok(Session::new(rank.into_inner())),
-        Err(TryLockError::WouldBlock) => {
-            let caller = Caller::new();
-            let rank = threads::uncounted(|| {
-                threads::steps_aside();
-                let rank = rank.lock().unwrap_or_else(PoisonError::into_inner);
-                threads::comes_back(|| drop(caller));
-                rank
-            });
-            Ok(Session::new(rank))
-        }
+        Err(TryLockError::WouldBlock) => Ok(Session::new(wait_for(rank))),
     }
+}
+
+/// Where one thread runs at a time, those that wait for the rank come before the calling one, however long the host
+/// takes to wake them: each has the rank when it waits no longer.
+fn behind_callers<'a>(rank: &'a Mutex<Rank>, mut guard: MutexGuard<'a, Rank>) -> MutexGuard<'a, Rank> {
+    while threads::is_on() && turns::some_call() {
+        drop(guard);
+        threads::nap_with_baton();
+        guard = match rank.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(guard)) => guard.into_inner(),
+            // It was one of them.
+            Err(TryLockError::WouldBlock) => return wait_for(rank),
+        };
+    }
+    guard
+}
+
+/// Another thread has the rank.
+fn wait_for(rank: &Mutex<Rank>) -> MutexGuard<'_, Rank> {
+    let caller = Caller::new();
+    threads::uncounted(|| {
+        threads::steps_aside();
+        let rank = rank.lock().unwrap_or_else(PoisonError::into_inner);
+        threads::comes_back(|| drop(caller));
+        rank
+    })
 }
 
 fn attach() -> Result<Rank, AttachError> {

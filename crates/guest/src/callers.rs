@@ -579,7 +579,7 @@ fn queue_in_turn(thread: &'static Thread, wish: Wish, locks: u32, patience: Pati
                 break;
             }
             drop(callers);
-            threads::sleeps_for_holder();
+            threads::nap_with_baton();
             callers = self::callers();
             continue;
         }

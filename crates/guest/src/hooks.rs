@@ -281,7 +281,7 @@ const LATEST_PS: u64 = 10 * LONGEST_LOOK_PS;
 /// `yields`: the thread lets others run, and may be waiting for them. `place`: the same for looks from one place in the
 /// program, in every run; 0: it is not known.
 pub fn clock(yields: bool, place: u64) -> u64 {
-    let Some((_, header)) = attach::shared().filter(|_| active()) else { return LAST_CLOCK.load(Ordering::Relaxed) };
+    let Some((_, header)) = attach::shared().filter(|_| active() && !threads::has_left_list()) else { return LAST_CLOCK.load(Ordering::Relaxed) };
     let thread = threads::current().unwrap_or_else(|| threads::begin(EPOCH_PS + LAST_CLOCK.load(Ordering::Relaxed), false, u32::MAX));
     if thread.waits() {
         // The library in which it waits does.
@@ -422,9 +422,14 @@ pub fn takes_turns() -> bool {
 }
 
 /// The calling thread, which [`takes_turns`], waits at `place` until it is woken, or its clock is `until` ps: whether time has
-/// ended that.
-pub fn thread_blocks(place: usize, until: Option<u64>) -> bool {
-    threads::block(Some(place), until)
+/// ended that. Not if somebody was woken since there were `seen` [`thread_wakes`].
+pub fn thread_blocks(place: usize, until: Option<u64>, seen: u32) -> bool {
+    threads::block(Some(place), until, Some(seen))
+}
+
+/// How often [`thread_wakes`] was called so far.
+pub fn thread_wakes_so_far() -> u32 {
+    threads::wakes()
 }
 
 /// So many of those that wait at `place` go on: how many did.

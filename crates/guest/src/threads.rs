@@ -22,7 +22,7 @@ mod work;
 use crate::callers::Vain;
 use crate::chance::decides;
 use crate::{attach, callers, shared, stretches};
-pub(crate) use baton::{are_seen, block, comes_back, goes, is_on, lead, leads, order, set_able, sleeps_for_holder, stand_behind, steps_aside, take_turns, wake, yields};
+pub(crate) use baton::{are_seen, begins, block, comes_back, goes, is_on, lead, leads, nap_with_baton, order, set_able, stand_behind, steps_aside, take_turns, wake, wakes, yields};
 pub(crate) use files::{
     FIRST_NAP, Step, any_at_files, begins_at_files, came_from_files, ends_at_files, talk, talks, time_is_over, wait_at_files,
     waits_at_files,
@@ -214,6 +214,8 @@ fn all() -> MutexGuard<'static, All> {
 
 thread_local! {
     static CURRENT: Cell<Option<&'static Thread>> = const { Cell::new(None) };
+    /// It has ended while one ran at a time. The C library still frees what it had.
+    static HAS_LEFT: Cell<bool> = const { Cell::new(false) };
     /// The MPI library has started it for itself.
     static LIBRARYS: Cell<bool> = const { Cell::new(false) };
 }
@@ -226,6 +228,11 @@ pub fn librarys_thread_begins() {
 /// Whether it is.
 pub fn is_librarys_thread() -> bool {
     LIBRARYS.get()
+}
+
+/// The calling thread has ended, and none of its looks takes the baton any more.
+pub(crate) fn has_left_list() -> bool {
+    HAS_LEFT.get()
 }
 
 /// The calling thread, if it is one of the program's.
@@ -539,7 +546,7 @@ impl All {
     fn tells_who_runs(&mut self) {
         let Some((_, rank)) = attach::shared().filter(|_| callers::may_call() && self.parked.is_some()) else { return };
         if is_on() {
-            return rank.running.store(0, Relaxed);
+            return rank.running.store(self.run_without() as u32, Relaxed);
         }
         self.forget_left();
         let run = self.threads.iter().filter(|thread| thread.runs.load(Relaxed)).count();
@@ -600,7 +607,9 @@ pub(crate) fn begin(clock: u64, idle: bool, number: u32) -> &'static Thread {
     all.sits_down(thread);
     drop(all);
     CURRENT.set(Some(thread));
-    take_turns();
+    if is_on() {
+        begins(thread);
+    }
     thread.turn();
     thread.mark();
     note_change();
@@ -618,6 +627,7 @@ pub(crate) fn forked() {
 /// The calling thread ends. Its clock, ps.
 pub(crate) fn end() -> u64 {
     let Some(thread) = CURRENT.take() else { return 0 };
+    HAS_LEFT.set(is_on());
     thread.account();
     let clock = thread.clock();
     let mut all = all();
@@ -838,6 +848,9 @@ pub(crate) fn is_parked() -> bool {
         return false;
     }
     let all = all();
+    if is_on() {
+        return all.baton.first_call().is_some();
+    }
     let waits_inside = || all.others(current()).any(|thread| thread.inside.load(Relaxed) && !thread.has_turn.load(Relaxed));
     all.parked.is_some() || !compute_is_free() && waits_inside()
 }

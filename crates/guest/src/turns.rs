@@ -67,9 +67,14 @@ impl Drop for Caller {
     }
 }
 
+/// Some thread wants the rank while another one holds it.
+pub(crate) fn some_call() -> bool {
+    CALLERS.load(SeqCst) != 0
+}
+
 /// Threads that want the rank are about to take it: lets them.
 pub(crate) fn let_callers_in() {
-    if CALLERS.load(SeqCst) == 0 {
+    if CALLERS.load(SeqCst) == 0 || threads::is_on() {
         return;
     }
     // One that sleeps may take its time: who polls comes here again.
@@ -117,7 +122,7 @@ impl Turn {
     fn served_in_turn(mut queue: MutexGuard<'static, Queue>, number: u64) -> MutexGuard<'static, Queue> {
         while queue.serving != number {
             drop(queue);
-            threads::block(Some(&raw const SERVED as usize), None);
+            threads::block(Some(&raw const SERVED as usize), None, None);
             queue = self::queue();
         }
         queue
@@ -133,7 +138,11 @@ impl Turn {
     pub fn again(&mut self) {
         // They are about to take the rank: the lock is not a fair one.
         while CALLERS.load(SeqCst) != 0 {
-            std::thread::yield_now();
+            if threads::is_on() {
+                threads::nap_with_baton();
+            } else {
+                std::thread::yield_now();
+            }
         }
         let mut queue = queue();
         queue.serving += 1;

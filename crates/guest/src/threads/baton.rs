@@ -6,12 +6,13 @@
 //! other do so on the list of [`All::baton`], and not in the kernel.
 
 use super::host::{cpu_ns, is_runnable, wall_ns};
-use super::{All, LONGEST_STRETCH_NS, Thread, all, compute_is_free, current};
-use crate::attach;
+use super::{All, CHANGES, LONGEST_STRETCH_NS, NAP, Thread, all, compute_is_free, current};
+use crate::{attach, shared};
 use crate::chance::decides;
 use narrows_baton::{Next, Place, ThreadId};
+use narrows_channel::futex;
 use narrows_channel::layout::{decided, state};
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Mutex, TryLockError};
 use std::time::Duration;
@@ -22,6 +23,7 @@ static ON: AtomicBool = AtomicBool::new(false);
 static ABLE: AtomicBool = AtomicBool::new(false);
 /// Threads that wait at a place, or were woken there and have not run since: for those that let nobody go on.
 static AT_PLACES: AtomicU32 = AtomicU32::new(0);
+static WAKES: AtomicU32 = AtomicU32::new(0);
 /// How often the baton was handed on.
 static TURNS: AtomicU64 = AtomicU64::new(0);
 
@@ -96,8 +98,17 @@ impl All {
         if !is_on() {
         } else if yes {
             self.baton.spawn(made_id(number), clock);
+            self.baton.block(made_id(number), None, None);
         } else {
             self.baton.exit(made_id(number));
+        }
+    }
+
+    /// It is there: it runs when its maker does not, which may wait in the middle of making it.
+    pub(super) fn will_run(&mut self, number: u32, clock: u64) {
+        if is_on() {
+            self.baton.ready(made_id(number), clock);
+            self.hands_on();
         }
     }
 
@@ -106,7 +117,6 @@ impl All {
         thread.seat.give_up();
         if is_on() {
             self.baton.spawn(thread.baton_id(), thread.clock());
-            self.baton.ready(thread.baton_id(), thread.clock());
             if self.baton.holder() == Some(thread.baton_id()) {
                 thread.seat.give();
             }
@@ -121,6 +131,12 @@ impl All {
             self.baton.exit(thread.baton_id());
             self.hands_on();
         }
+    }
+
+    /// How many run without the baton, or may come back at any time: they may call.
+    pub(super) fn run_without(&self) -> usize {
+        let away = |thread: &&&'static Thread| self.baton.is_away(thread.baton_id()) && is_runnable(thread.id.load(Relaxed));
+        self.threads.iter().filter(away).count()
     }
 
     /// It waits for something that is not on the list.
@@ -174,6 +190,11 @@ fn changes(thread: &'static Thread, change: impl FnOnce(&mut narrows_baton::Bato
     takes(thread, id);
 }
 
+/// The calling thread has begun, and waits for its turn.
+pub(crate) fn begins(thread: &'static Thread) {
+    takes(thread, thread.baton_id());
+}
+
 /// Waits until `thread`, the calling one, has the baton.
 fn takes(thread: &'static Thread, id: ThreadId) {
     while !thread.seat.wait(Some(LOOK)) {
@@ -192,7 +213,15 @@ fn takes(thread: &'static Thread, id: ThreadId) {
 pub(crate) fn take_turns() -> bool {
     let Some(thread) = current().filter(|_| is_on()) else { return false };
     if !thread.seat.has() {
+        // One that has run without it may come while another one has parked the rank.
+        let asks = all().parked.is_some();
+        if asks {
+            shared::ask_to_give_way(true);
+        }
         changes(thread, |baton, id| baton.ready(id, thread.clock()));
+        if asks {
+            shared::ask_to_give_way(false);
+        }
     }
     true
 }
@@ -228,18 +257,33 @@ pub(crate) fn goes(thread: &Thread, clock: u64) {
     }
 }
 
-/// The calling thread waits at `place` until it is woken, or its clock is `until` ps: whether time has ended that.
-pub(crate) fn block(place: Option<usize>, until: Option<u64>) -> bool {
+/// How often [`wake`] was called so far.
+pub(crate) fn wakes() -> u32 {
+    WAKES.load(SeqCst)
+}
+
+/// The calling thread waits at `place` until it is woken, or its clock is `until` ps: whether time has ended that. It
+/// does not wait if somebody was woken since there were `seen` [`wakes`]: threads of libraries, and those that have
+/// ended, run beside it.
+pub(crate) fn block(place: Option<usize>, until: Option<u64>, seen: Option<u32>) -> bool {
     let Some(thread) = current() else { return false };
-    AT_PLACES.fetch_add(1, Relaxed);
-    changes(thread, |baton, id| baton.block(id, place.map(Place), until));
+    AT_PLACES.fetch_add(1, SeqCst);
+    changes(thread, |baton, id| {
+        if seen.is_none_or(|seen| seen == wakes()) {
+            baton.block(id, place.map(Place), until);
+        }
+    });
     AT_PLACES.fetch_sub(1, Relaxed);
     all().baton.is_late(thread.baton_id())
 }
 
 /// So many of those that wait at `place` go on, behind the calling thread: how many did.
 pub(crate) fn wake(place: usize, most: usize) -> usize {
-    if !is_on() || AT_PLACES.load(Relaxed) == 0 {
+    if !is_on() {
+        return 0;
+    }
+    WAKES.fetch_add(1, SeqCst);
+    if AT_PLACES.load(SeqCst) == 0 {
         return 0;
     }
     let mut all = all();
@@ -260,10 +304,9 @@ pub(crate) fn stand_behind(place: usize) {
     }
 }
 
-/// The calling thread, which leads, leaves the one inside MPI alone for a moment of real time: that one waits for what
-/// is not on the list.
-pub(crate) fn sleeps_for_holder() {
-    std::thread::sleep(Duration::from_millis(1));
+/// The calling thread lets others get on for a moment of real time, which wait for what is not on the list.
+pub(crate) fn nap_with_baton() {
+    futex::wait(&CHANGES, CHANGES.load(Acquire), Some(NAP));
 }
 
 /// The calling thread is going to wait for one that does not know of it.
@@ -306,7 +349,8 @@ fn looks_at_holder() {
     let mut all = all();
     let Some(holder) = all.baton.holder() else { return };
     let Some(thread) = all.threads.iter().copied().find(|thread| thread.baton_id() == holder) else { return };
-    let parked = attach::shared().is_some_and(|(_, header)| !matches!(header.state.load(Acquire), state::RUNNING | state::APART));
+    let runs = |state| matches!(state, state::RUNNING | state::APART | state::TAKEN);
+    let parked = attach::shared().is_some_and(|(_, header)| !runs(header.state.load(Acquire)));
     let id = thread.id.load(Relaxed);
     let (turn, now) = (TURNS.load(Relaxed), wall_ns());
     let Some(cpu) = cpu_ns((!id << 3) | 6).filter(|_| !parked) else {

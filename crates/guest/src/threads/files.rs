@@ -181,9 +181,15 @@ pub(crate) fn wait_at_files(thread: &'static Thread, nap: &mut Duration) -> Step
 
 /// The same where one thread runs at a time: nobody is ready when it parks the rank.
 fn wait_in_turn(thread: &'static Thread) -> Step {
-    leads(thread, order::FILES);
-    let ended = all().at_files.iter().find(|waiter| std::ptr::eq(waiter.thread, thread)).and_then(|waiter| waiter.ended);
-    if ended.is_some() || OVER.load(Acquire) { Step::End(ended) } else { Step::Park(u64::MAX) }
+    let ended = || all().at_files.iter().find(|waiter| std::ptr::eq(waiter.thread, thread)).and_then(|waiter| waiter.ended);
+    // It may have parked the rank itself.
+    if ended().is_none() {
+        leads(thread, order::FILES);
+    }
+    match ended() {
+        None if !OVER.load(Acquire) => Step::Park(u64::MAX),
+        ended => Step::End(ended),
+    }
 }
 
 /// [`All::parks`] when a thread went on last that had waited at descriptors.

@@ -62,10 +62,12 @@ pub(crate) fn made_so_far() -> u32 {
 
 /// The one that the calling thread has made last is there.
 pub(crate) fn exists() {
-    all().made.iter_mut().filter(|made| made.number == MADE.get()).for_each(|made| {
+    let mut all = all();
+    all.made.iter_mut().filter(|made| made.number == MADE.get()).for_each(|made| {
         made.clock = made.clock();
         made.maker = None;
     });
+    all.will_run(MADE.get(), current().map_or(0, Thread::clock));
 }
 
 /// The number of the thread that the calling one has made last. The first of all has 0.

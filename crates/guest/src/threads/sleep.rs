@@ -34,7 +34,7 @@ pub(super) fn is_released(thread: &Thread) -> bool {
 /// simulation too if another thread has parked the rank.
 pub(crate) fn sleep_until(thread: &'static Thread, end: u64) {
     if is_on() {
-        block(None, Some(end));
+        block(None, Some(end), None);
         return thread.mark();
     }
     lie_down(thread, end);
