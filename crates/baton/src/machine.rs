@@ -182,11 +182,6 @@ impl Baton {
         self.threads.iter().any(|entry| entry.woken == Some(on))
     }
 
-    /// Whether it waits for something that the machine does not know, or runs without the baton.
-    pub fn is_away(&self, id: ThreadId) -> bool {
-        self.threads.iter().any(|entry| entry.id == id && entry.state == State::Away)
-    }
-
     /// Whether time has ended its last wait.
     pub fn is_late(&self, id: ThreadId) -> bool {
         self.threads.iter().any(|entry| entry.id == id && entry.late)

@@ -78,6 +78,8 @@ pub(crate) struct Thread {
     counted: AtomicU64,
     /// Where it waits until it has the baton.
     seat: Seat,
+    /// It runs without it.
+    without: AtomicBool,
     /// It runs, as far as is known: it neither waits for another thread nor for the simulation.
     runs: AtomicBool,
     /// Its clock when it began to, ps.
@@ -299,6 +301,7 @@ impl Thread {
             counter: AtomicI32::new(-1),
             counted: AtomicU64::new(0),
             seat: Seat::new(AtomicU32::new(0)),
+            without: AtomicBool::new(false),
             runs: AtomicBool::new(true),
             since: AtomicU64::new(0),
             in_call: AtomicBool::new(false),

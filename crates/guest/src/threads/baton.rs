@@ -86,6 +86,7 @@ impl All {
         for thread in &self.threads {
             self.baton.spawn(thread.baton_id(), thread.clock());
             self.baton.block(thread.baton_id(), None, None);
+            thread.without.store(!std::ptr::eq(*thread, first) && is_runnable(thread.id.load(Relaxed)), Relaxed);
         }
         self.baton.ready(first.baton_id(), first.clock());
         ON.store(true, Release);
@@ -114,6 +115,7 @@ impl All {
 
     /// `thread` begins.
     pub(super) fn sits_down(&mut self, thread: &Thread) {
+        thread.without.store(false, Relaxed);
         thread.seat.give_up();
         if is_on() {
             self.baton.spawn(thread.baton_id(), thread.clock());
@@ -133,10 +135,9 @@ impl All {
         }
     }
 
-    /// How many run without the baton, or may come back at any time: they may call.
+    /// How many run without the baton: they may call.
     pub(super) fn run_without(&self) -> usize {
-        let away = |thread: &&&'static Thread| self.baton.is_away(thread.baton_id()) && is_runnable(thread.id.load(Relaxed));
-        self.threads.iter().filter(away).count()
+        self.threads.iter().filter(|thread| thread.without.load(Relaxed) && is_runnable(thread.id.load(Relaxed))).count()
     }
 
     /// It waits for something that is not on the list.
@@ -201,6 +202,7 @@ fn takes(thread: &'static Thread, id: ThreadId) {
         looks_at_holder();
     }
     let mut all = all();
+    thread.without.store(false, Relaxed);
     let clock = all.baton.clock(id).unwrap_or(0).max(thread.clock());
     all.baton.ready(id, clock);
     thread.set_clock(clock);
@@ -377,6 +379,7 @@ fn looks_at_holder() {
             decides(decided::SLEEP);
         }
         thread.seat.give_up();
+        thread.without.store(!stopped, Relaxed);
         all.baton.take_away();
         all.hands_on();
     }
