@@ -57,7 +57,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    fn is_shared(self, place: usize) -> bool {
+    fn shared(self, place: usize) -> bool {
         let (offset, bits) = match self {
             Kind::Mutex => (16, 128),
             Kind::Condition => (36, 1),
@@ -70,12 +70,12 @@ impl Kind {
 
     /// Whether the calling thread waits on the list for an object of this kind.
     pub fn here(self, place: usize) -> bool {
-        here() && !self.is_shared(place)
+        here() && !self.shared(place)
     }
 
     /// The same for a lock that the MPI library may take, too.
     pub fn here_or_in_library(self, place: usize) -> bool {
-        (here() || in_library()) && !self.is_shared(place)
+        (here() || in_library()) && !self.shared(place)
     }
 }
 

@@ -71,8 +71,24 @@ fn works() -> bool {
 pub fn prepare() {
     // SAFETY: a constant name.
     REAL.store(unsafe { libc::dlsym(libc::RTLD_NEXT, c"syscall".as_ptr()) } as usize, Relaxed);
-    if works() {
-        portals::threads_are_seen();
+    let Some(value) = std::env::var_os(ASKED).filter(|_| state::on()) else { return };
+    match value.as_encoded_bytes() {
+        b"1" if works() => portals::threads_are_seen(),
+        b"1" => say(b"this kernel has no syscall user dispatch (Linux 5.11): threads run side by side"),
+        b"" | b"0" => {}
+        _ => say(b"NARROWS_ONE_THREAD is 1, or is not set (docs/reference/environment.md)"),
+    }
+}
+
+/// The user asks for it.
+const ASKED: &str = "NARROWS_ONE_THREAD";
+
+/// A line of the first rank's.
+fn say(text: &[u8]) {
+    if portals::rank() == 0 {
+        let line = [b"narrows: ", text, b"\n"].concat();
+        // SAFETY: a valid buffer; what cannot be written is lost.
+        unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
     }
 }
 
@@ -177,33 +193,30 @@ unsafe fn futex(number: c_long, a: &[usize; 6]) -> Option<c_long> {
     }
 }
 
-/// `syscall` of the C library is code of its own, which the kernel does not ask us about.
+/// `syscall` of the C library is code of its own, which the kernel does not ask us about. All but futexes are made as
+/// there, without a frame.
+#[unsafe(naked)]
 #[unsafe(no_mangle)]
-unsafe extern "C" fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
-    // SAFETY: forwarded as it came; errno is this thread's.
-    unsafe {
-        if number == libc::SYS_futex
-            && state::on()
-            && let Some(result) = futex(number, &[a, b, c, d, e, f])
-        {
-            if result < 0 {
-                *libc::__errno_location() = -result as c_int;
-                return -1;
-            }
-            return result;
-        }
-        match REAL.load(Relaxed) {
-            0 => {
-                let result = arch::raw_system_call(number, &[a, b, c, d, e, f]);
-                if (-4095..0).contains(&result) {
-                    *libc::__errno_location() = -result as c_int;
-                    return -1;
-                }
-                result
-            }
-            real => std::mem::transmute::<usize, Syscall>(real)(number, a, b, c, d, e, f),
-        }
+unsafe extern "C" fn syscall() {
+    arch::syscall_but!(libc::SYS_futex, futex_by_symbol, REAL, failed)
+}
+
+unsafe extern "C" fn futex_by_symbol(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
+    let arguments = [a, b, c, d, e, f];
+    // SAFETY: forwarded as it came.
+    match unsafe { futex(number, &arguments) } {
+        // SAFETY: the same; whoever comes here has found the address.
+        None => unsafe { std::mem::transmute::<usize, Syscall>(REAL.load(Relaxed))(number, a, b, c, d, e, f) },
+        Some(result) if result < 0 => failed(-result as c_int),
+        Some(result) => result,
     }
+}
+
+/// As the C library says it.
+extern "C" fn failed(error: c_int) -> c_long {
+    // SAFETY: errno is this thread's.
+    unsafe { *libc::__errno_location() = error };
+    -1
 }
 
 mod next {

@@ -3,8 +3,8 @@
 //! A deadline that the program made from a virtual clock means nothing to the kernel: what is left of it is added to
 //! the real clock. If the wait runs out, that much virtual time has passed.
 
-use crate::clock::{self, NS_PER_S, PS_PER_NS, View};
 use crate::baton;
+use crate::clock::{self, NS_PER_S, PS_PER_NS, View};
 use crate::descriptors::keeping_errno;
 use crate::meet::Ended;
 use crate::symbols::real;

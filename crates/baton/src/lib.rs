@@ -11,13 +11,13 @@
 //! let (first, second) = (ThreadId(0), ThreadId(1));
 //! baton.spawn(first, 100);
 //! baton.spawn(second, 70);
-//! assert_eq!(baton.next(), Next::Run(second));
+//! assert_eq!(baton.pass(), Next::Run(second));
 //! // It waits for a lock, until 500 at the latest; the other one gives it back at 200.
 //! baton.block(second, Some(Place(8)), Some(500));
-//! assert_eq!(baton.next(), Next::Run(first));
+//! assert_eq!(baton.pass(), Next::Run(first));
 //! assert_eq!(baton.wake(Place(8), 1, 200), [second]);
 //! baton.exit(first);
-//! assert_eq!(baton.next(), Next::Run(second));
+//! assert_eq!(baton.pass(), Next::Run(second));
 //! assert_eq!(baton.clock(second), Some(200));
 //! ```
 

@@ -223,7 +223,7 @@ impl Baton {
     }
 
     /// Gives the baton to who is next, if nobody has it.
-    pub fn next(&mut self) -> Next {
+    pub fn pass(&mut self) -> Next {
         if self.holder.is_some() {
             return Next::Taken;
         }

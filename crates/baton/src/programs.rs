@@ -65,7 +65,7 @@ impl Process {
     /// Until nobody goes on any more.
     fn run(mut self) -> Process {
         loop {
-            match self.baton.next() {
+            match self.baton.pass() {
                 Next::Run(ThreadId(number)) => self.goes_on(number as usize),
                 Next::Park(until) => self.baton.tick(until),
                 Next::Nobody => return self,
@@ -279,20 +279,20 @@ fn who_lets_time_pass_is_in_a_call_and_nobody_is_ready() {
     [computes, polls, reads].into_iter().for_each(|id| assert!(baton.spawn(id, 10)));
     baton.call(polls, 1);
     baton.call(reads, 2);
-    assert_eq!(baton.next(), Next::Run(computes));
-    assert_eq!(baton.next(), Next::Taken);
+    assert_eq!(baton.pass(), Next::Run(computes));
+    assert_eq!(baton.pass(), Next::Taken);
     baton.block(computes, None, Some(50));
-    assert_eq!(baton.next(), Next::Lead(polls, Some(50)));
+    assert_eq!(baton.pass(), Next::Lead(polls, Some(50)));
     baton.tick(50);
     assert!(baton.is_late(computes));
     baton.call(polls, 1);
-    assert_eq!(baton.next(), Next::Run(computes));
+    assert_eq!(baton.pass(), Next::Run(computes));
     // It loops around its memory, and the baton is taken from it.
     assert_eq!(baton.take_away(), Some(computes));
-    assert_eq!(baton.next(), Next::Lead(polls, None));
+    assert_eq!(baton.pass(), Next::Lead(polls, None));
     baton.ready(polls, 70);
-    assert_eq!(baton.next(), Next::Taken);
+    assert_eq!(baton.pass(), Next::Taken);
     baton.ready(computes, 60);
     assert!(baton.yields(polls, 70));
-    assert_eq!(baton.next(), Next::Run(computes));
+    assert_eq!(baton.pass(), Next::Run(computes));
 }

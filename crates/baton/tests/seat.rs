@@ -69,7 +69,7 @@ impl Process {
     fn passes(&self, change: impl FnOnce(&mut Baton)) {
         let mut baton = self.baton.lock().expect("nobody panics with it");
         change(&mut baton);
-        if let Next::Run(ThreadId(next)) = baton.next() {
+        if let Next::Run(ThreadId(next)) = baton.pass() {
             self.seats[next as usize].give();
         }
     }

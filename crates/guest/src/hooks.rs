@@ -281,7 +281,9 @@ const LATEST_PS: u64 = 10 * LONGEST_LOOK_PS;
 /// `yields`: the thread lets others run, and may be waiting for them. `place`: the same for looks from one place in the
 /// program, in every run; 0: it is not known.
 pub fn clock(yields: bool, place: u64) -> u64 {
-    let Some((_, header)) = attach::shared().filter(|_| active() && !threads::has_left_list()) else { return LAST_CLOCK.load(Ordering::Relaxed) };
+    let Some((_, header)) = attach::shared().filter(|_| active() && !threads::has_left_list()) else {
+        return LAST_CLOCK.load(Ordering::Relaxed);
+    };
     let thread = threads::current().unwrap_or_else(|| threads::begin(EPOCH_PS + LAST_CLOCK.load(Ordering::Relaxed), false, u32::MAX));
     if thread.waits() {
         // The library in which it waits does.

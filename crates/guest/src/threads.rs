@@ -22,7 +22,10 @@ mod work;
 use crate::callers::Vain;
 use crate::chance::decides;
 use crate::{attach, callers, shared, stretches};
-pub(crate) use baton::{are_seen, begins, block, comes_back, goes, is_on, lead, leads, nap_with_baton, order, set_able, stand_behind, steps_aside, take_turns, wake, wakes, yields};
+pub(crate) use baton::{
+    are_seen, begins, block, comes_back, goes, is_on, lead, leads, nap_with_baton, order, set_able, stand_behind, steps_aside, take_turns,
+    wake, wakes, yields,
+};
 pub(crate) use files::{
     FIRST_NAP, Step, any_at_files, begins_at_files, came_from_files, ends_at_files, talk, talks, time_is_over, wait_at_files,
     waits_at_files,

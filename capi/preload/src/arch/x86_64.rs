@@ -1,7 +1,7 @@
 //! x86-64: System V ABI.
 
-use std::ffi::{c_long, c_void};
 use std::ffi::CStr;
+use std::ffi::{c_long, c_void};
 
 /// Integer arguments that are passed in registers.
 pub const REGISTERS: usize = 6;
@@ -204,22 +204,39 @@ pub(crate) unsafe fn call_again(context: *mut c_void) {
     unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RIP as usize] -= 2 };
 }
 
-/// Calls the kernel.
-///
-/// # Safety
-/// As the call.
-pub(crate) unsafe fn raw_system_call(number: c_long, a: &[usize; 6]) -> c_long {
-    let result: c_long;
-    // SAFETY: as the caller says; the kernel changes no other registers.
-    unsafe {
-        core::arch::asm!(
+/// The C library's `syscall`, whose address is at `$real`, but for calls of one `$number`, which go to `$instead`. As
+/// long as that is 0 the kernel is called here, and `$failed` is told of errors.
+macro_rules! syscall_but {
+    ($number:expr, $instead:path, $real:path, $failed:path) => {
+        core::arch::naked_asm!(
+            "mov rax, [rip + {real}]",
+            "test rax, rax",
+            "jz 2f",
+            "cmp rdi, {number}",
+            "je {instead}",
+            "jmp rax",
+            "2:",
+            "mov rax, rdi",
+            "mov rdi, rsi",
+            "mov rsi, rdx",
+            "mov rdx, rcx",
+            "mov r10, r8",
+            "mov r8, r9",
+            "mov r9, [rsp + 8]",
             "syscall",
-            inlateout("rax") number => result,
-            in("rdi") a[0], in("rsi") a[1], in("rdx") a[2], in("r10") a[3], in("r8") a[4], in("r9") a[5],
-            lateout("rcx") _, lateout("r11") _,
-        );
-    }
-    result
+            "cmp rax, -4095",
+            "jae 3f",
+            "ret",
+            "3:",
+            "neg rax",
+            "mov rdi, rax",
+            "jmp {failed}",
+            number = const $number,
+            instead = sym $instead,
+            real = sym $real,
+            failed = sym $failed,
+        )
+    };
 }
 
-pub(crate) use {caller_first, caller_second, caller_third, dlsym, stub};
+pub(crate) use {caller_first, caller_second, caller_third, dlsym, stub, syscall_but};

@@ -7,8 +7,8 @@
 
 use super::host::{cpu_ns, is_runnable, wall_ns};
 use super::{All, CHANGES, LONGEST_STRETCH_NS, NAP, Thread, all, compute_is_free, current};
-use crate::{attach, shared};
 use crate::chance::decides;
+use crate::{attach, shared};
 use narrows_baton::{Next, Place, ThreadId};
 use narrows_channel::futex;
 use narrows_channel::layout::{decided, state};
@@ -152,7 +152,7 @@ impl All {
     /// The baton goes to who is next, if nobody has it.
     fn hands_on(&mut self) {
         loop {
-            match self.baton.next() {
+            match self.baton.pass() {
                 Next::Run(id) | Next::Lead(id, _) => {
                     TURNS.fetch_add(1, Relaxed);
                     // One that has not begun finds it when it does.

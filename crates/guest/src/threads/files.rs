@@ -5,8 +5,8 @@
 //! to when one of its own was ready.
 
 use super::sleep::WAKING_NS;
-use super::{baton, is_on, leads, order};
 use super::{All, LONGEST_NAP, NAP, Thread, all, compute_is_free, get_up, least, many, note_change, wall_ns};
+use super::{baton, is_on, leads, order};
 use crate::attach;
 use crate::rank::Places;
 use narrows_channel::futex;

@@ -1,7 +1,7 @@
 //! Threads that do nothing but look around: at the clock, at locks, at memory between calls that do nothing.
 
 use super::work::SAMPLING;
-use super::{ACTIVITY, is_on, NAPS, Thread, compute_is_free};
+use super::{ACTIVITY, NAPS, Thread, compute_is_free, is_on};
 use crate::stretches;
 use std::sync::atomic::Ordering::Relaxed;
 

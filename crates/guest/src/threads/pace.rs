@@ -1,7 +1,7 @@
 //! Waiting in real time until other threads have come as far.
 
-use super::{is_on, lead, yields};
 use super::{All, CHANGES, LONGEST_NAP, NAP, Thread, all, compute_is_free, compute_ppm, current, least, many, nap, paused};
+use super::{is_on, lead, yields};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Sleep in simulated time: of one thread while others run, and of all while the rank is parked.
 
-use super::{block, is_on};
 use super::{CHANGES, LONGEST_NAP, Thread, all, any_at_files, current, many, nap, note_change, time_to, wall_ns};
+use super::{block, is_on};
 use crate::shared;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -149,7 +149,8 @@ pub(crate) fn parks(deadline: u64) -> u64 {
         return deadline;
     }
     let mut all = all();
-    let deadline = all.sleepers.iter().map(|&(end, _)| end).chain(all.first_at_files()).chain(all.baton.first_end()).fold(deadline, u64::min);
+    let deadline =
+        all.sleepers.iter().map(|&(end, _)| end).chain(all.first_at_files()).chain(all.baton.first_end()).fold(deadline, u64::min);
     all.parked = Some(deadline);
     all.parks += 1;
     if let Some(thread) = current() {
