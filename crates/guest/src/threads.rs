@@ -23,7 +23,7 @@ use crate::callers::Vain;
 use crate::chance::decides;
 use crate::{attach, callers, shared, stretches};
 pub(crate) use baton::{
-    are_seen, begins, block, comes_back, goes, is_on, lead, leads, nap_with_baton, order, set_able, stand_behind, steps_aside, take_turns,
+    are_seen, begins, block, goes, is_on, lead, leads, nap_with_baton, order, set_able, stand_behind, take_turns,
     wake, wakes, yields,
 };
 pub(crate) use files::{

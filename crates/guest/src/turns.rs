@@ -74,8 +74,11 @@ pub(crate) fn some_call() -> bool {
 
 /// Threads that want the rank are about to take it: lets them.
 pub(crate) fn let_callers_in() {
-    if CALLERS.load(SeqCst) == 0 || threads::is_on() {
+    if CALLERS.load(SeqCst) == 0 {
         return;
+    }
+    if threads::is_on() {
+        return threads::lead();
     }
     // One that sleeps may take its time: who polls comes here again.
     threads::uncounted(|| {
@@ -137,12 +140,9 @@ impl Turn {
     /// Gives way, without holding the rank, and returns when it is this thread's turn again.
     pub fn again(&mut self) {
         // They are about to take the rank: the lock is not a fair one.
-        while CALLERS.load(SeqCst) != 0 {
-            if threads::is_on() {
-                threads::nap_with_baton();
-            } else {
-                std::thread::yield_now();
-            }
+        threads::lead();
+        while CALLERS.load(SeqCst) != 0 && !threads::is_on() {
+            std::thread::yield_now();
         }
         let mut queue = queue();
         queue.serving += 1;

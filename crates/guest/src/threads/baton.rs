@@ -311,25 +311,6 @@ pub(crate) fn nap_with_baton() {
     futex::wait(&CHANGES, CHANGES.load(Acquire), Some(NAP));
 }
 
-/// The calling thread is going to wait for one that does not know of it.
-pub(crate) fn steps_aside() {
-    if let Some(thread) = current().filter(|_| is_on()) {
-        all().goes_away(thread);
-    }
-}
-
-/// It waits no longer: `known` says so to others before it waits for the baton.
-pub(crate) fn comes_back(known: impl FnOnce()) {
-    match current().filter(|_| is_on()) {
-        Some(thread) => {
-            goes(thread, thread.clock());
-            known();
-            take_turns();
-        }
-        None => known(),
-    }
-}
-
 /// All threads run from now on, as the host likes: simulated time is over.
 pub(super) fn time_is_over(all: &mut All) {
     if ON.swap(false, Relaxed) {
