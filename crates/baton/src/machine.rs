@@ -182,6 +182,11 @@ impl Baton {
         self.threads.iter().any(|entry| entry.woken == Some(on))
     }
 
+    /// Whether it would go on, or let time pass, if nobody had the baton.
+    pub fn would_go_on(&self, id: ThreadId) -> bool {
+        self.threads.iter().any(|entry| entry.id == id && matches!(entry.state, State::Ready | State::Calls(_)))
+    }
+
     /// Whether time has ended its last wait.
     pub fn is_late(&self, id: ThreadId) -> bool {
         self.threads.iter().any(|entry| entry.id == id && entry.late)

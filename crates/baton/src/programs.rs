@@ -283,8 +283,9 @@ fn who_lets_time_pass_is_in_a_call_and_nobody_is_ready() {
     assert_eq!(baton.pass(), Next::Taken);
     baton.block(computes, None, Some(50));
     assert_eq!(baton.pass(), Next::Lead(polls, Some(50)));
+    assert!(baton.would_go_on(polls) && !baton.would_go_on(computes));
     baton.tick(50);
-    assert!(baton.is_late(computes));
+    assert!(baton.is_late(computes) && baton.would_go_on(computes));
     baton.call(polls, 1);
     assert_eq!(baton.pass(), Next::Run(computes));
     // It loops around its memory, and the baton is taken from it.

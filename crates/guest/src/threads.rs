@@ -23,8 +23,7 @@ use crate::callers::Vain;
 use crate::chance::decides;
 use crate::{attach, callers, shared, stretches};
 pub(crate) use baton::{
-    are_seen, begins, block, goes, is_on, lead, leads, nap_with_baton, order, set_able, stand_behind, take_turns,
-    wake, wakes, yields,
+    are_seen, begins, block, goes, is_on, lead, leads, nap_with_baton, order, set_able, stand_behind, take_turns, wake, wakes, yields,
 };
 pub(crate) use files::{
     FIRST_NAP, Step, any_at_files, begins_at_files, came_from_files, ends_at_files, talk, talks, time_is_over, wait_at_files,

@@ -24,7 +24,7 @@ static ABLE: AtomicBool = AtomicBool::new(false);
 /// Threads that wait at a place, or were woken there and have not run since: for those that let nobody go on.
 static AT_PLACES: AtomicU32 = AtomicU32::new(0);
 static WAKES: AtomicU32 = AtomicU32::new(0);
-/// How often the baton was handed on.
+/// How often the baton was handed on, or could have been.
 static TURNS: AtomicU64 = AtomicU64::new(0);
 
 /// How long a thread waits for the baton before it looks what the one that has it does. Our own choice.
@@ -182,6 +182,7 @@ fn changes(thread: &'static Thread, change: impl FnOnce(&mut narrows_baton::Bato
         return;
     }
     change(&mut all.baton, id);
+    TURNS.fetch_add(1, Relaxed);
     if all.baton.holder() != Some(id) {
         thread.seat.give_up();
     }
@@ -199,7 +200,7 @@ pub(crate) fn begins(thread: &'static Thread) {
 /// Waits until `thread`, the calling one, has the baton.
 fn takes(thread: &'static Thread, id: ThreadId) {
     while !thread.seat.wait(Some(LOOK)) {
-        looks_at_holder();
+        looks_at_holder(id);
     }
     let mut all = all();
     thread.without.store(false, Relaxed);
@@ -321,16 +322,16 @@ pub(super) fn time_is_over(all: &mut All) {
 /// Who has the baton was seen with it in that turn, with so much CPU time, at that time of the host.
 static SEEN: Mutex<(u64, u64, u64)> = Mutex::new((0, 0, 0));
 
-/// Who has the baton may wait for its memory to change, or in a way that nobody has told us of. What cannot be proved
+/// The thread `waits` for the baton. Who has it may wait for its memory to change, or in a way that nobody has told us of. What cannot be proved
 /// is said.
-fn looks_at_holder() {
+fn looks_at_holder(waits: ThreadId) {
     let mut seen = match SEEN.try_lock() {
         Ok(seen) => seen,
         Err(TryLockError::Poisoned(seen)) => seen.into_inner(),
         Err(TryLockError::WouldBlock) => return,
     };
     let mut all = all();
-    let Some(holder) = all.baton.holder() else { return };
+    let Some(holder) = all.baton.holder().filter(|_| all.baton.would_go_on(waits)) else { return };
     let Some(thread) = all.threads.iter().copied().find(|thread| thread.baton_id() == holder) else { return };
     let runs = |state| matches!(state, state::RUNNING | state::APART | state::TAKEN);
     let parked = attach::shared().is_some_and(|(_, header)| !runs(header.state.load(Acquire)));
