@@ -34,6 +34,7 @@ unsafe extern "C" {
     fn narrows_thread_releases(place: usize);
     fn narrows_thread_goes_on(picoseconds: u64);
     fn narrows_threads_latest() -> u64;
+    #[cfg(target_arch = "x86_64")]
     fn narrows_threads_are_seen();
     fn narrows_one_at_a_time() -> c_int;
     fn narrows_takes_turns() -> c_int;
@@ -345,7 +346,8 @@ pub fn thread_goes_on(picoseconds: u64) {
     state::guarded(|| unsafe { narrows_thread_goes_on(picoseconds) });
 }
 
-/// Waits in the kernel that libraries make by themselves are seen, too.
+/// Waits in the kernel that libraries make by themselves are seen, too: see `dispatch.rs`.
+#[cfg(target_arch = "x86_64")]
 pub fn threads_are_seen() {
     // SAFETY: no arguments.
     state::guarded(|| unsafe { narrows_threads_are_seen() });

@@ -423,8 +423,8 @@ pub fn takes_turns() -> bool {
     active() && threads::take_turns()
 }
 
-/// The calling thread, which [`takes_turns`], waits at `place` until it is woken, or its clock is `until` ps: whether time has
-/// ended that. Not if somebody was woken since there were `seen` [`thread_wakes`].
+/// The calling thread, which [`takes_turns`], waits at `place` until it is woken, or its clock is `until` ps: whether
+/// time has ended that. Not if somebody was woken since there were `seen` [`thread_wakes`].
 pub fn thread_blocks(place: usize, until: Option<u64>, seen: u32) -> bool {
     threads::block(Some(place), until, Some(seen))
 }

@@ -322,8 +322,8 @@ pub(super) fn time_is_over(all: &mut All) {
 /// Who has the baton was seen with it in that turn, with so much CPU time, at that time of the host.
 static SEEN: Mutex<(u64, u64, u64)> = Mutex::new((0, 0, 0));
 
-/// The thread `waits` for the baton. Who has it may wait for its memory to change, or in a way that nobody has told us of. What cannot be proved
-/// is said.
+/// The thread `waits` for the baton. Who has it may wait for its memory to change, or in a way that nobody has told us
+/// of. What cannot be proved is said.
 fn looks_at_holder(waits: ThreadId) {
     let mut seen = match SEEN.try_lock() {
         Ok(seen) => seen,
@@ -364,5 +364,76 @@ fn looks_at_holder(waits: ThreadId) {
         thread.without.store(!stopped, Relaxed);
         all.baton.take_away();
         all.hands_on();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::ALONE;
+    use super::super::{begin, end, exists, made, makes};
+    use super::*;
+    use std::sync::PoisonError;
+
+    /// Two threads, the second one made by the first; each notes the clocks that it comes to.
+    #[test]
+    fn the_least_clock_runs_whatever_the_host_does() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        for _ in 0..50 {
+            set_able();
+            let clocks = Mutex::new(Vec::new());
+            let comes_to = |steps: [u64; 3]| {
+                for clock in steps {
+                    yields(clock);
+                    clocks.lock().unwrap().push(clock);
+                }
+                end();
+            };
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    begin(100, false, 0);
+                    let (clock, number) = (makes(true), made());
+                    scope.spawn(move || {
+                        begin(clock, false, number);
+                        comes_to([110, 150, 300]);
+                    });
+                    exists();
+                    assert!(is_on() && take_turns());
+                    comes_to([120, 130, 200]);
+                });
+            });
+            assert_eq!(clocks.into_inner().unwrap(), [110, 120, 130, 150, 200, 300]);
+            ABLE.store(false, Relaxed);
+            time_is_over(&mut all());
+        }
+    }
+
+    #[test]
+    fn who_is_woken_goes_on_at_the_clock_of_the_other_one() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        set_able();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let thread = begin(100, false, 0);
+                let (clock, number) = (makes(true), made());
+                scope.spawn(move || {
+                    begin(clock, false, number);
+                    yields(400);
+                    assert_eq!(wake(8, 1), 1);
+                    assert_eq!(wake(8, 1), 0, "nobody is left");
+                    end();
+                });
+                exists();
+                assert!(block(Some(8), Some(250), Some(wakes())), "nothing comes until 250");
+                assert_eq!(thread.clock(), 250);
+                assert!(!block(Some(8), None, Some(wakes())));
+                assert_eq!(thread.clock(), 400);
+                let seen = wakes();
+                assert_eq!(wake(16, 1), 0);
+                assert!(!block(Some(8), None, Some(seen)), "it does not wait: somebody was woken since");
+                end();
+            });
+        });
+        ABLE.store(false, Relaxed);
+        time_is_over(&mut all());
     }
 }
