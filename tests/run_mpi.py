@@ -57,6 +57,26 @@ def arguments() -> argparse.ArgumentParser:
     return parser
 
 
+# Programs, and their arguments, whose threads run one at a time.
+ONE_THREAD = (
+    *[("threads_chance", (way,)) for way in ("queue", "clock", "progress", "apart", "futex")],
+    *[("threads_multiple", ("20", how)) for how in ("pingpong", "wait", "sleep")],
+    *[("naps", (level, "exact")) for level in ("funneled", "multiple")],
+    *[("threads_sockets", (level, "1e-3")) for level in ("funneled", "multiple")],
+    ("allocator", ()),
+    ("allocator", ("looks",)),
+    ("threads_asleep", ()),
+    ("threads_calls", ()),
+    ("threads_joined", ()),
+    ("threads_locks", ()),
+    ("threads_signals", ()),
+    ("threads_timeouts", ("0.1",)),
+    ("thread_workers", ()),
+    ("omp_between", ()),
+    ("omp_dynamic", ()),
+)
+
+
 def jobs_of(options: argparse.Namespace, tests: Tests, mpis: list[str]) -> list[Job]:
     """What the options select, in order. The cases of `refusals` and `troubles` are not in the list that --list prints."""
     ranks = [int(n) for n in options.n.split(",")]
@@ -136,6 +156,12 @@ def jobs_of(options: argparse.Namespace, tests: Tests, mpis: list[str]) -> list[
                 for level in ("funneled", "multiple"):
                     if selected(title := f"repeat_threads_sockets_{level}"):
                         jobs.append((title, name, n, False, repeats(tests, tests.mpis[name], n, "threads_sockets", arguments=(level,))))
+            # Of many of these something is left to chance otherwise: see `chance` in cases.py.
+            for program, words in ONE_THREAD:
+                title = "_".join(("repeat_one_thread", program, *words))
+                if 2 in ranks and selected(title):
+                    test = repeats(tests, tests.mpis[name], 2, program, arguments=words, environment={"NARROWS_ONE_THREAD": "1", "OMP_NUM_THREADS": "4"})
+                    jobs.append((title, name, 2, False, test))
             # Ranks that look into each other's memory. What Open MPI 4.1 keeps registered depends on addresses: see
             # docs/limits.md. 64 of them on few cores take minutes without Narrows, where each spins for its turn: no
             # comparison with that.

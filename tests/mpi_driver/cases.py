@@ -195,6 +195,8 @@ def cases(programs: int = 400) -> list[Case]:
             Case(f"omp_between_{policy}", "omp_between.c", options=("--compute", "none"), ranks=(2,), environment={"OMP_NUM_THREADS": "16", "OMP_WAIT_POLICY": policy})
             for policy in ("active", "passive")
         ],
+        # Digests: repeat_one_thread_omp_dynamic.
+        Case("omp_dynamic", "omp_dynamic.c", options=("--compute", "none"), ranks=(2,), environment={"OMP_NUM_THREADS": "4"}),
         *[
             Case(f"threads_signals_{compute}", "threads_signals.c", options=("--compute", compute), ranks=(1, 2))
             for compute in ("none", "measured")

@@ -215,6 +215,49 @@ pub extern "C" fn narrows_threads_latest() -> u64 {
     catch_unwind(hooks::threads_latest).unwrap_or(0)
 }
 
+/// Waits in the kernel that libraries make by themselves are seen, too.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_threads_are_seen() {
+    hooks::threads_are_seen();
+}
+
+/// 1: one thread of this rank runs at a time if it has several.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_one_at_a_time() -> c_int {
+    catch_unwind(hooks::one_at_a_time).unwrap_or(false).into()
+}
+
+/// 1: one does now, and the calling one is of them. It has the baton then.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_takes_turns() -> c_int {
+    catch_unwind(hooks::takes_turns).unwrap_or(false).into()
+}
+
+/// The calling thread waits at `place` until it is woken, or its clock is `until` ps, for ever if that is `UINT64_MAX`.
+/// 1: time has ended that. Not if somebody was woken since there were `seen` wakes.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_thread_blocks(place: usize, until: u64, seen: c_uint) -> c_int {
+    catch_unwind(|| hooks::thread_blocks(place, (until != u64::MAX).then_some(until), seen)).unwrap_or(false).into()
+}
+
+/// How often [`narrows_thread_wakes`] was called so far.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_thread_wakes_so_far() -> c_uint {
+    hooks::thread_wakes_so_far()
+}
+
+/// So many of those that wait at `place` go on: how many did.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_thread_wakes(place: usize, most: usize) -> usize {
+    catch_unwind(|| hooks::thread_wakes(place, most)).unwrap_or(0)
+}
+
+/// One that was woken at `place` runs before the calling thread does something there.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_thread_stands_behind(place: usize) {
+    let _ = catch_unwind(|| hooks::thread_stands_behind(place));
+}
+
 /// The calling thread is going to wait for another one at `place`, for `ps` at most, and has a lock `with_lock`
 /// whenever it asks whether that is over. 0: simulated time does not say when that is over.
 #[unsafe(no_mangle)]

@@ -14,6 +14,7 @@
 //! * `threads.rs`: which threads belong to the MPI library; `main`, `fork` and `exit`.
 //! * `meet.rs`: clocks of threads that wait for each other; `pthreads.rs`: by POSIX' means, `openmp.rs`: by those of
 //!   OpenMP.
+//! * `baton.rs`: waits of threads of which one runs at a time; `dispatch.rs`: those that libraries make by themselves.
 //! * `descriptors.rs`: waiting at sockets and pipes for other ranks.
 //! * `name.rs`: the program's name as the user wrote it.
 //! * `net/`: sockets on the simulated network.
@@ -68,6 +69,8 @@ mod affinity;
 #[cfg(not(test))]
 mod arch;
 #[cfg(not(test))]
+mod baton;
+#[cfg(not(test))]
 mod caller;
 #[cfg(not(test))]
 mod check;
@@ -75,6 +78,14 @@ mod check;
 mod clock;
 #[cfg(not(test))]
 mod descriptors;
+#[cfg(all(not(test), target_arch = "x86_64"))]
+mod dispatch;
+/// qemu's user mode has none.
+#[cfg(all(not(test), not(target_arch = "x86_64")))]
+mod dispatch {
+    pub fn prepare() {}
+    pub fn begin() {}
+}
 #[cfg(not(test))]
 mod exec;
 #[cfg(not(test))]

@@ -6,7 +6,7 @@
 
 use crate::arch;
 use crate::places::Objects;
-use crate::{caller, line, openmp, portals, state};
+use crate::{baton, caller, dispatch, line, openmp, portals, state};
 use std::cell::Cell;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -31,11 +31,17 @@ fn objects() -> MutexGuard<'static, Objects> {
 pub fn note_thread() {
     caller::prepare();
     THREADS.store(true, Relaxed);
+    dispatch::begin();
 }
 
-/// Whether the caller is the program, and has more than one thread.
+/// Whether the program has made one.
+pub fn has_threads() -> bool {
+    THREADS.load(Relaxed)
+}
+
+/// Whether the caller is the program, and has more than one thread, which run side by side.
 pub fn threads() -> bool {
-    THREADS.load(Relaxed) && state::in_program() && !state::left() && !openmp::in_runtime()
+    has_threads() && !baton::possible() && state::in_program() && !state::left() && !openmp::in_runtime()
 }
 
 /// The number of waiters of a place and of some others. Objects are words apart at least.
@@ -141,12 +147,17 @@ const MANY_LOCKS: u32 = 256;
 /// The calling thread has given the lock at that place back, or found it taken and does not wait. It may do so in a
 /// loop, until another thread has changed what the lock protects.
 pub fn may_spin(place: usize) {
-    if !threads() {
+    let turns = baton::here();
+    if !turns && !threads() {
         return;
     }
     let locks = LOCKS.get() + 1;
     LOCKS.set(locks % MANY_LOCKS);
     if locks < MANY_LOCKS {
+        return;
+    }
+    if turns {
+        portals::thread_takes_locks();
         return;
     }
     let before = SPINS_AT.get();

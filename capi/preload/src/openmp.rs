@@ -7,6 +7,7 @@
 //! A member of a team computes from the beginning of its part to the next barrier or the end; what it does between,
 //! waiting or spinning, is nobody's. The region ends for its master at the clock of the slowest member.
 
+use crate::baton;
 use crate::meet;
 use crate::places::Rounds;
 use crate::symbols::Real;
@@ -174,7 +175,7 @@ pub fn makes_team() -> bool {
 static TOLD_BY_TOOL: AtomicBool = AtomicBool::new(false);
 
 fn heeds() -> bool {
-    state::in_program() && !state::left() && !TOLD_BY_TOOL.load(Relaxed)
+    state::in_program() && !state::left() && !baton::possible() && !TOLD_BY_TOOL.load(Relaxed)
 }
 
 // ---- GNU ----------------------------------------------------------------------------------
@@ -419,7 +420,7 @@ use ompt::{Data, Lookup, SetCallback, StartTool};
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ompt_start_tool(_version: c_uint, _runtime: *const c_char) -> *mut StartTool {
     static mut TOOL: StartTool = StartTool { initialize, finalize, data: Data { value: 0 } };
-    if state::on() { &raw mut TOOL } else { ptr::null_mut() }
+    if state::on() && !baton::possible() { &raw mut TOOL } else { ptr::null_mut() }
 }
 
 unsafe extern "C" fn initialize(lookup: Lookup, _device: c_int, _data: *mut Data) -> c_int {

@@ -34,6 +34,14 @@ unsafe extern "C" {
     fn narrows_thread_releases(place: usize);
     fn narrows_thread_goes_on(picoseconds: u64);
     fn narrows_threads_latest() -> u64;
+    #[cfg(target_arch = "x86_64")]
+    fn narrows_threads_are_seen();
+    fn narrows_one_at_a_time() -> c_int;
+    fn narrows_takes_turns() -> c_int;
+    fn narrows_thread_blocks(place: usize, until: u64, seen: c_uint) -> c_int;
+    fn narrows_thread_wakes_so_far() -> c_uint;
+    fn narrows_thread_wakes(place: usize, most: usize) -> usize;
+    fn narrows_thread_stands_behind(place: usize);
     fn narrows_doze(picoseconds: u64, place: usize, with_lock: c_int) -> c_int;
     fn narrows_dozed() -> c_int;
     fn narrows_doze_ends(picoseconds: u64);
@@ -354,6 +362,50 @@ pub fn thread_releases(place: usize) {
 pub fn thread_goes_on(picoseconds: u64) {
     // SAFETY: a plain number.
     state::guarded(|| unsafe { narrows_thread_goes_on(picoseconds) });
+}
+
+/// Waits in the kernel that libraries make by themselves are seen, too: see `dispatch.rs`.
+#[cfg(target_arch = "x86_64")]
+pub fn threads_are_seen() {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_threads_are_seen() });
+}
+
+/// Whether one thread of this rank runs at a time if it has several.
+pub fn one_at_a_time() -> bool {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_one_at_a_time() }) != 0
+}
+
+/// Whether one does now, and the calling one is of them. It has the baton then.
+pub fn takes_turns() -> bool {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_takes_turns() }) != 0
+}
+
+/// The calling thread waits at `place` until it is woken, or its clock is `until`, ps: whether time has ended that. Not
+/// if somebody was woken since there were `seen` wakes.
+pub fn thread_blocks(place: usize, until: u64, seen: u32) -> bool {
+    // SAFETY: plain numbers.
+    state::guarded(|| unsafe { narrows_thread_blocks(place, until, seen) }) != 0
+}
+
+/// How often [`thread_wakes`] was called so far.
+pub fn thread_wakes_so_far() -> u32 {
+    // SAFETY: no arguments; it only reads.
+    unsafe { narrows_thread_wakes_so_far() }
+}
+
+/// So many of those that wait at `place` go on: how many did.
+pub fn thread_wakes(place: usize, most: usize) -> usize {
+    // SAFETY: plain numbers.
+    state::guarded(|| unsafe { narrows_thread_wakes(place, most) })
+}
+
+/// One that was woken at `place` runs before the calling thread does something there.
+pub fn thread_stands_behind(place: usize) {
+    // SAFETY: a plain number.
+    state::guarded(|| unsafe { narrows_thread_stands_behind(place) });
 }
 
 /// The latest clock of all idle threads, with what they have computed although they are idle.

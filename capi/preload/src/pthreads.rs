@@ -1,5 +1,6 @@
 //! Threads of the program wait for each other: what POSIX has for that.
 
+use crate::baton::{self, FOR_EVER, Kind};
 use crate::descriptors::keeping_errno;
 use crate::line;
 use crate::meet;
@@ -67,7 +68,11 @@ pub fn note_begin() {
 
 fn join(thread: pthread_t, join: impl FnOnce() -> c_int) -> c_int {
     if !meet::threads() {
-        return join();
+        let code = join();
+        if code == 0 {
+            baton::note_joined(thread);
+        }
+        return code;
     }
     portals::thread_waits();
     let code = join();
@@ -80,12 +85,22 @@ fn join(thread: pthread_t, join: impl FnOnce() -> c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_join(thread: pthread_t, result: *mut *mut c_void) -> c_int {
+    baton::join(thread, FOR_EVER);
     // SAFETY: forwarded as it came.
     join(thread, || unsafe { next::pthread_join(thread, result) })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_tryjoin_np(thread: pthread_t, result: *mut *mut c_void) -> c_int {
+    if !baton::join(thread, 0) {
+        meet::may_spin(thread as usize);
+        return EBUSY;
+    }
+    if baton::here() {
+        // It has ended, and the kernel may not have said so.
+        // SAFETY: forwarded as it came.
+        return join(thread, || unsafe { next::pthread_join(thread, result) });
+    }
     // SAFETY: forwarded as it came.
     join(thread, || unsafe { next::pthread_tryjoin_np(thread, result) })
 }
@@ -132,12 +147,18 @@ fn count_unlock() -> bool {
 /// free.
 unsafe fn lock_in_library(mutex: *mut pthread_mutex_t) -> c_int {
     loop {
+        let seen = portals::thread_wakes_so_far();
         // SAFETY: as it came.
         let code = unsafe { next::narrows_mutex_trylock(mutex) };
         if code != EBUSY {
             return count_lock(code);
         }
-        if !portals::waits_for_lock() {
+        if portals::waits_for_lock() {
+            continue;
+        }
+        if Kind::Mutex.here_or_in_library(mutex as usize) {
+            portals::thread_blocks(mutex as usize, FOR_EVER, seen);
+        } else {
             // SAFETY: as it came.
             return count_lock(unsafe { next::narrows_mutex_lock(mutex) });
         }
@@ -170,6 +191,9 @@ unsafe extern "C" fn mutex_lock(mutex: *mut pthread_mutex_t, caller: usize) -> c
         if in_library() {
             return lock_in_library(mutex);
         }
+        if Kind::Mutex.here_or_in_library(mutex as usize) {
+            return take_mutex(mutex);
+        }
         if !meet::threads() {
             return next::narrows_mutex_lock(mutex);
         }
@@ -183,6 +207,21 @@ unsafe extern "C" fn mutex_lock(mutex: *mut pthread_mutex_t, caller: usize) -> c
         meet::takes(place, true, caller);
         meet::wait(&[place], || line::stand(place, || next::narrows_mutex_lock(mutex)))
     }
+}
+
+/// Where one thread runs at a time.
+unsafe fn take_mutex(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: forwarded as it came.
+    let (tries, waits) = (|| unsafe { next::narrows_mutex_trylock(mutex) }, || unsafe { next::narrows_mutex_lock(mutex) });
+    // SAFETY: the same. The owner of one that can be taken again has it at once, and of others an error.
+    if unsafe { is_owner(mutex) } { waits() } else { baton::take(mutex as usize, FOR_EVER, tries, waits) }
+}
+
+/// At a condition, where one thread runs at a time.
+pub unsafe fn wait_at(cond: usize, mutex: usize, until: u64) -> c_int {
+    let lock = mutex as *mut pthread_mutex_t;
+    // SAFETY: the mutex of a condition that the program waits at.
+    baton::wait_at(cond, mutex, until, || unsafe { next::narrows_mutex_unlock(lock) }, || unsafe { mutex_lock(lock, 0) })
 }
 
 /// The `caller` has tried to take the lock at `place`, with that result.
@@ -236,6 +275,7 @@ unsafe extern "C" fn pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int 
     meet::release(mutex as usize);
     // SAFETY: forwarded as it came.
     let code = unsafe { next::narrows_mutex_unlock(mutex) };
+    baton::wakes(mutex as usize, 1);
     if in_library() {
         let last = count_unlock();
         if symbols::abi().own_locks {
@@ -251,6 +291,9 @@ unsafe extern "C" fn pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_cond_signal(cond: *mut pthread_cond_t) -> c_int {
     meet::release(cond as usize);
+    if baton::wakes(cond as usize, 1) != 0 {
+        return 0;
+    }
     // SAFETY: forwarded as it came.
     let code = unsafe { next::pthread_cond_signal(cond) };
     if portals::multiple() {
@@ -262,6 +305,7 @@ unsafe extern "C" fn pthread_cond_signal(cond: *mut pthread_cond_t) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_cond_broadcast(cond: *mut pthread_cond_t) -> c_int {
     meet::release(cond as usize);
+    baton::wakes(cond as usize, usize::MAX);
     // SAFETY: forwarded as it came.
     let code = unsafe { next::pthread_cond_broadcast(cond) };
     if portals::multiple() {
@@ -277,6 +321,9 @@ macro_rules! locks {
             unsafe extern "C" fn $name($lock: *mut $type, caller: usize) -> c_int {
                 // SAFETY: forwarded as it came. A lock that was free is taken at once.
                 unsafe {
+                    if Kind::Lock.here($lock as usize) {
+                        return baton::take($lock as usize, FOR_EVER, || next::$try($lock), || next::$real($lock));
+                    }
                     if !meet::threads() {
                         return next::$real($lock);
                     }
@@ -300,13 +347,14 @@ locks! {
 
 /// Functions that let others go on.
 macro_rules! releases {
-    ($($name:ident($place:ident: $type:ty), $real:ident;)*) => {
+    ($($name:ident($place:ident: $type:ty), $real:ident, $most:expr;)*) => {
         $(
             #[unsafe(no_mangle)]
             unsafe extern "C" fn $name($place: *mut $type) -> c_int {
                 meet::release($place as usize);
                 // SAFETY: forwarded as it came.
                 let code = unsafe { next::$real($place) };
+                baton::wakes($place as usize, $most);
                 meet::may_spin($place as usize);
                 code
             }
@@ -315,8 +363,8 @@ macro_rules! releases {
 }
 
 releases! {
-    pthread_rwlock_unlock(lock: pthread_rwlock_t), narrows_rwlock_unlock;
-    sem_post(semaphore: sem_t), sem_post;
+    pthread_rwlock_unlock(lock: pthread_rwlock_t), narrows_rwlock_unlock, usize::MAX;
+    sem_post(semaphore: sem_t), sem_post, 1;
 }
 
 #[unsafe(no_mangle)]
@@ -330,6 +378,10 @@ unsafe extern "C" fn pthread_cond_wait(cond: *mut pthread_cond_t, mutex: *mut pt
             portals::waits_for_signal(keeps);
             lock_in_library(mutex)
         };
+    }
+    if Kind::Condition.here(cond as usize) {
+        // SAFETY: forwarded as it came.
+        return unsafe { wait_at(cond as usize, mutex as usize, FOR_EVER) };
     }
     if !meet::threads() {
         // SAFETY: forwarded as it came.
@@ -345,6 +397,10 @@ unsafe extern "C" fn pthread_cond_wait(cond: *mut pthread_cond_t, mutex: *mut pt
 unsafe extern "C" fn sem_wait(semaphore: *mut sem_t) -> c_int {
     // SAFETY: forwarded as it came; errno is this thread's.
     unsafe {
+        if Kind::Semaphore.here(semaphore as usize) {
+            let tries = || keeping_errno(|| if next::sem_trywait(semaphore) == 0 { 0 } else { EBUSY });
+            return baton::take(semaphore as usize, FOR_EVER, tries, || next::sem_wait(semaphore));
+        }
         if !meet::threads() {
             return next::sem_wait(semaphore);
         }
@@ -389,6 +445,7 @@ unsafe extern "C" fn pthread_barrier_init(
     // SAFETY: forwarded as it came.
     let code = unsafe { next::pthread_barrier_init(barrier, attributes, count) };
     if code == 0 && state::on() && state::in_program() {
+        baton::note_barrier(barrier as usize, u64::from(count));
         barriers().insert(barrier as usize, Barrier { count: u64::from(count), arrived: 0, rounds: Rounds::default() });
     }
     code
@@ -396,6 +453,12 @@ unsafe extern "C" fn pthread_barrier_init(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_barrier_wait(barrier: *mut pthread_barrier_t) -> c_int {
+    if meet::has_threads()
+        && baton::possible()
+        && let Some(last) = baton::meets(barrier as usize)
+    {
+        return if last { libc::PTHREAD_BARRIER_SERIAL_THREAD } else { 0 };
+    }
     if !meet::threads() {
         // SAFETY: forwarded as it came.
         return unsafe { next::pthread_barrier_wait(barrier) };

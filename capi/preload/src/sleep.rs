@@ -3,6 +3,7 @@
 //! A deadline that the program made from a virtual clock means nothing to the kernel: what is left of it is added to
 //! the real clock. If the wait runs out, that much virtual time has passed.
 
+use crate::baton;
 use crate::clock::{self, NS_PER_S, PS_PER_NS, View};
 use crate::descriptors::keeping_errno;
 use crate::meet::Ended;
@@ -242,6 +243,9 @@ fn until(
     let (Some(elapsed), Some(end)) = (clock::elapsed_in(view, 0), length(wanted)) else { return wait(deadline) };
     let clock = clock.unwrap_or_else(|| clock::clock_of(wanted));
     let left = end.saturating_sub(length(&clock::on_clock(clock, elapsed)).unwrap_or(0));
+    if view == View::Simulated && baton::here() {
+        return until_in_turn(places, left, wait, timed_out);
+    }
     if view == View::Simulated && left == 0 && meet::threads() {
         // It is over at once. Whoever waits for the lock of a condition may get it all the same.
         return match places {
@@ -285,6 +289,24 @@ fn until(
         }
     }
     code
+}
+
+/// The same where one thread runs at a time: so many ns from now.
+fn until_in_turn(places: &[usize], left: u64, wait: impl Fn(*const timespec) -> c_int, timed_out: impl Fn(c_int) -> bool) -> c_int {
+    let until = portals::thread_clock().saturating_add(left.saturating_mul(PS_PER_NS));
+    if let &[condition, mutex] = places {
+        // SAFETY: the places of a condition and its lock.
+        return unsafe { pthreads::wait_at(condition, mutex, until) };
+    }
+    let mut late = left == 0;
+    loop {
+        let seen = portals::thread_wakes_so_far();
+        let code = wait(&timespec_of(0));
+        if late || !timed_out(code) || !baton::here() {
+            return code;
+        }
+        late = places.iter().any(|&place| portals::thread_blocks(place, until, seen));
+    }
 }
 
 fn by_code(code: c_int) -> bool {

@@ -1,7 +1,8 @@
 //! Threads of the MPI library, and the beginning and end of the process: `main`, `fork`, `exit`.
 
 use crate::symbols::real;
-use crate::{affinity, clock, descriptors, exec, files, machine, meet, name, openmp, portals, pthreads, state};
+use crate::{affinity, baton, clock, descriptors, dispatch, exec, files, machine, meet, name, openmp, portals, pthreads, state};
+use std::cell::Cell;
 use std::sync::OnceLock;
 
 use libc::{c_char, c_int, c_void, pthread_attr_t, pthread_t};
@@ -52,13 +53,15 @@ unsafe extern "C" fn pthread_create(
     } else {
         (runtime_thread, 0, 0)
     };
-    let begin = Box::into_raw(Box::new(Begin { start, argument, clock, number, idle: openmp::makes_team(), bound }));
+    let idle = openmp::makes_team() && !baton::possible();
+    let begin = Box::into_raw(Box::new(Begin { start, argument, clock, number, idle, bound }));
     // SAFETY: the new thread takes the record over; if there is none, it comes back.
     unsafe {
         let code = next::pthread_create(thread, attributes, begins, begin.cast());
         if code == 0 {
             if programs {
                 portals::thread_exists();
+                baton::note_made(*thread);
             }
             // The number is looked at only where it is asked for: the thread may have taken its memory away by now.
             bound.into_iter().for_each(|mask| affinity::made(*thread, mask));
@@ -87,6 +90,7 @@ unsafe extern "C" fn programs_thread(begin: *mut c_void) -> *mut c_void {
     // SAFETY: as in `runtime_thread`.
     let Begin { start, argument, clock, number, idle, bound } = *unsafe { Box::from_raw(begin.cast::<Begin>()) };
     affinity::begins(bound);
+    dispatch::begin();
     pthreads::note_begin();
     portals::thread_begins(clock, idle, number);
     // However it ends: return, pthread_exit or pthread_cancel.
@@ -97,13 +101,30 @@ unsafe extern "C" fn programs_thread(begin: *mut c_void) -> *mut c_void {
         unsafe { libc::pthread_key_create(&mut key, Some(thread_ends)) };
         key
     });
-    // SAFETY: the key was made above; any value but null calls the destructor.
-    unsafe { libc::pthread_setspecific(*key, programs_thread as *const c_void) };
+    // SAFETY: the key was made above; any value but null calls the destructor, with that value.
+    unsafe { libc::pthread_setspecific(*key, (*key as usize + 1) as *const c_void) };
     // SAFETY: as the program asked; see `runtime_thread`.
     unsafe { start(argument) }
 }
 
-unsafe extern "C" fn thread_ends(_: *mut c_void) {
+/// Destructors of the program may come after this one, and need the baton: the C library goes around
+/// PTHREAD_DESTRUCTOR_ITERATIONS times (limits.h: 4) while values are set. `key`: 1 more than the key. Whether this is
+/// the last time.
+fn ends_last(key: *mut c_void) -> bool {
+    const TIMES: u32 = 4;
+    thread_local! {
+        static TIME: Cell<u32> = const { Cell::new(0) };
+    }
+    TIME.set(TIME.get() + 1);
+    // SAFETY: the key of this library.
+    TIME.get() >= TIMES || unsafe { libc::pthread_setspecific((key as usize - 1) as libc::pthread_key_t, key) } != 0
+}
+
+unsafe extern "C" fn thread_ends(key: *mut c_void) {
+    if baton::here() && !ends_last(key) {
+        return;
+    }
+    baton::note_end();
     pthreads::note_end();
     affinity::ends();
 }
@@ -178,6 +199,7 @@ unsafe extern "C" fn constructor() {
         unsafe { on_exit(at_the_very_end, std::ptr::null_mut()) };
         descriptors::prepare();
         files::prepare();
+        dispatch::prepare();
         exec::remember();
         portals::born();
         machine::show_own_node();

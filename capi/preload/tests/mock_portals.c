@@ -116,6 +116,13 @@ void narrows_thread_waits(void) {}
 void narrows_thread_waits_for_release(void) {}
 void narrows_thread_releases(size_t place) { (void)place; }
 void narrows_thread_goes_on(uint64_t ps) { (void)ps; }
+void narrows_threads_are_seen(void) {}
+int narrows_one_at_a_time(void) { return 0; }
+int narrows_takes_turns(void) { return 0; }
+int narrows_thread_blocks(size_t place, uint64_t until, unsigned seen) { (void)place; (void)until; (void)seen; return 0; }
+size_t narrows_thread_wakes(size_t place, size_t most) { (void)place; (void)most; return 0; }
+unsigned narrows_thread_wakes_so_far(void) { return 0; }
+void narrows_thread_stands_behind(size_t place) { (void)place; }
 uint64_t narrows_threads_latest(void) { return 0; }
 int narrows_doze(uint64_t ps, size_t place, int with_lock) { (void)ps; (void)place; (void)with_lock; return 0; }
 int narrows_dozed(void) { return 1; }

@@ -105,7 +105,7 @@ pub struct RunArgs {
     pub timeout: Option<u64>,
     /// TCP and UDP sockets of the ranks go over the simulated network; programs need no MPI library. `narrows run -n 1
     /// --sockets -- ./server : -n 2 ./client`
-    #[arg(long)]
+    #[arg(long, help_heading = "Program")]
     pub sockets: bool,
     /// Starts the ranks without address space randomisation
     #[arg(long, help_heading = "Program")]

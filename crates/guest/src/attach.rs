@@ -61,34 +61,49 @@ static ATTACH: Mutex<()> = Mutex::new(());
 
 /// The rank of this process, locked. Not re-entrant: drop it before calling anything that may
 /// come back here.
-pub struct Session(MutexGuard<'static, Rank>);
+pub struct Session {
+    rank: MutexGuard<'static, Rank>,
+    /// The last of its fields to go.
+    _wakes: WakesCallers,
+}
+
+/// Where one thread runs at a time: who waits for the rank is on the list.
+struct WakesCallers;
+
+impl Drop for WakesCallers {
+    fn drop(&mut self) {
+        if turns::some_call() {
+            threads::wake(place_of_rank(), usize::MAX);
+        }
+    }
+}
 
 impl Session {
     fn new(mut rank: MutexGuard<'static, Rank>) -> Session {
         rank.take_region();
         rank.take_clock();
         rank.look_for_resumption();
-        Session(rank)
+        Session { rank, _wakes: WakesCallers }
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.0.leave_clock();
-        self.0.leave_region();
+        self.rank.leave_clock();
+        self.rank.leave_region();
     }
 }
 
 impl Deref for Session {
     type Target = Rank;
     fn deref(&self) -> &Rank {
-        &self.0
+        &self.rank
     }
 }
 
 impl DerefMut for Session {
     fn deref_mut(&mut self) -> &mut Rank {
-        &mut self.0
+        &mut self.rank
     }
 }
 
@@ -165,15 +180,27 @@ pub fn session() -> Result<Session, AttachError> {
     let rank = RANK.get().ok_or(AttachError::NoChannel)?;
     // The lock is not a fair one: a thread that polls would have it again before one that waits for it has woken.
     turns::let_callers_in();
-    match rank.try_lock() {
-        Ok(rank) => Ok(Session::new(rank)),
-        Err(TryLockError::Poisoned(rank)) => Ok(Session::new(rank.into_inner())),
-        Err(TryLockError::WouldBlock) => {
-            let _caller = Caller::new();
-            let rank = threads::uncounted(|| rank.lock().unwrap_or_else(PoisonError::into_inner));
-            Ok(Session::new(rank))
+    loop {
+        let seen = threads::wakes();
+        match rank.try_lock() {
+            Ok(rank) => return Ok(Session::new(rank)),
+            Err(TryLockError::Poisoned(rank)) => return Ok(Session::new(rank.into_inner())),
+            Err(TryLockError::WouldBlock) => {
+                let _caller = Caller::new();
+                if threads::take_turns() {
+                    threads::block(Some(place_of_rank()), None, Some(seen));
+                    continue;
+                }
+                let rank = threads::uncounted(|| rank.lock().unwrap_or_else(PoisonError::into_inner));
+                return Ok(Session::new(rank));
+            }
         }
     }
+}
+
+/// Where threads wait for the rank, if one of them runs at a time.
+fn place_of_rank() -> usize {
+    &raw const RANK as usize
 }
 
 fn attach() -> Result<Rank, AttachError> {

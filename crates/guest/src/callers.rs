@@ -427,6 +427,9 @@ const ASLEEP_ELSEWHERE: u32 = 1000;
 
 /// As [`take_turn`]. False: it has not got its turn.
 fn queue(thread: &'static Thread, wish: Wish, locks: u32, patience: Patience) -> bool {
+    if threads::take_turns() {
+        return queue_in_turn(thread, wish, locks, patience);
+    }
     let me = address(thread);
     thread.vain_looks.store(0, Relaxed);
     thread.unlocks.store(0, Relaxed);
@@ -473,30 +476,7 @@ fn queue(thread: &'static Thread, wish: Wish, locks: u32, patience: Patience) ->
                     threads::rest_from(seen);
                     callers = self::callers();
                 }
-                Next::Park(until, look) => {
-                    callers.parked = Some(until);
-                    let (attentive, inside) = (callers.is_attentive(), callers.awaits_news());
-                    drop(callers);
-                    let happened = park(thread, until, attentive, inside);
-                    callers = self::callers();
-                    callers.parked = None;
-                    let asked = callers.kicks != 0 || callers.waiting.iter().any(|waiter| waiter.asked);
-                    callers.asks_no_longer();
-                    let came = NOW.load(Relaxed) >= until;
-                    if happened || !(asked || came) {
-                        // Also when woken for nothing: the library may have work of its own.
-                        callers.news += 1;
-                    }
-                    if look && came {
-                        for waiter in &mut callers.waiting {
-                            if let Wish::At(clock, true) = waiter.wish
-                                && clock <= until
-                            {
-                                waiter.wish = Wish::At(clock, false);
-                            }
-                        }
-                    }
-                }
+                Next::Park(until, look) => callers = park_for(callers, thread, until, look),
             }
             continue;
         }
@@ -543,6 +523,96 @@ fn queue(thread: &'static Thread, wish: Wish, locks: u32, patience: Patience) ->
     turn
 }
 
+/// `thread` parks the rank for all that wait, up to `until`, ps. `look`: one of them wants the simulator to have let it
+/// go on then.
+fn park_for(mut callers: MutexGuard<'static, Callers>, thread: &'static Thread, until: u64, look: bool) -> MutexGuard<'static, Callers> {
+    callers.parked = Some(until);
+    let (attentive, inside) = (callers.is_attentive(), callers.awaits_news());
+    drop(callers);
+    let happened = park(thread, until, attentive, inside);
+    callers = self::callers();
+    callers.parked = None;
+    let asked = callers.kicks != 0 || callers.waiting.iter().any(|waiter| waiter.asked);
+    callers.asks_no_longer();
+    let came = NOW.load(Relaxed) >= until;
+    if happened || !(asked || came) {
+        // Also when woken for nothing: the library may have work of its own.
+        callers.news += 1;
+    }
+    if look && came {
+        for waiter in &mut callers.waiting {
+            if let Wish::At(clock, true) = waiter.wish
+                && clock <= until
+            {
+                waiter.wish = Wish::At(clock, false);
+            }
+        }
+    }
+    callers
+}
+
+/// As [`queue`], where one thread runs at a time: one of those that wait finds out who is next when nobody runs.
+fn queue_in_turn(thread: &'static Thread, wish: Wish, locks: u32, patience: Patience) -> bool {
+    let me = address(thread);
+    thread.vain_looks.store(0, Relaxed);
+    thread.unlocks.store(0, Relaxed);
+    thread.has_turn.store(false, Relaxed);
+    let mut callers = callers();
+    if callers.holder == me {
+        callers.holder = 0;
+    }
+    callers.keepers += locks;
+    KEEPERS.store(callers.keepers != 0, Relaxed);
+    callers.waiting.push(Waiter { thread, wish, asked: false });
+    thread.inside.store(true, Relaxed);
+    let order = if patience == Patience::Some { threads::order::SLEEPER } else { threads::order::CALLER };
+    loop {
+        drop(callers);
+        threads::leads(thread, order);
+        callers = self::callers();
+        if callers.holder == me || !threads::is_on() {
+            break;
+        }
+        if callers.holder != 0 {
+            // Who has the turn waits for another one, perhaps for this one.
+            if patience == Patience::Some {
+                break;
+            }
+            drop(callers);
+            threads::nap_with_baton();
+            callers = self::callers();
+            continue;
+        }
+        match callers.next() {
+            Next::Turn(other) => {
+                callers.holder = other;
+                if other == me {
+                    break;
+                }
+                let next = callers.waiting.iter().map(|waiter| waiter.thread).find(|&thread| address(thread) == other);
+                next.into_iter().for_each(|next| threads::goes(next, next.clock()));
+            }
+            Next::Wake(end) => threads::reached(end),
+            // Somebody has become ready.
+            Next::Rest => {}
+            Next::Park(until, look) => callers = park_for(callers, thread, until, look),
+        }
+    }
+    let turn = callers.holder == me;
+    callers.waiting.retain(|waiter| address(waiter.thread) != me);
+    callers.keepers -= locks;
+    KEEPERS.store(callers.keepers != 0, Relaxed);
+    drop(callers);
+    if turn {
+        let clock = NOW.fetch_max(thread.clock(), Relaxed).max(thread.clock());
+        thread.set_clock(clock);
+    }
+    thread.inside.store(false, Relaxed);
+    thread.has_turn.store(turn, Relaxed);
+    thread.mark();
+    turn
+}
+
 /// Lets simulated time pass for all that wait, up to `until`, ps: whether something has come before. `attentive`: one
 /// of them looks at the network all the time. `inside`: one of them waits inside MPI.
 fn park(thread: &'static Thread, until: u64, attentive: bool, inside: bool) -> bool {
@@ -553,7 +623,9 @@ fn park(thread: &'static Thread, until: u64, attentive: bool, inside: bool) -> b
     drop(rank);
     NOW.fetch_max(now, Relaxed);
     thread.set_clock(clock);
-    threads::set_running(thread, false);
+    if !threads::is_on() {
+        threads::set_running(thread, false);
+    }
     happened
 }
 

@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
 /// It has been decided, see [`decided`].
 pub(crate) fn decides(what: u32) {
+    // Where one thread runs at a time all but these follow from clocks.
+    let what = if threads::is_on() { what & !(decided::LOCK | decided::LOOKS | decided::CLOCK | decided::LATE) } else { what };
     let Some((_, rank)) = attach::shared().filter(|_| counts()) else { return };
     if rank.decided.load(Relaxed) & what != what {
         rank.decided.fetch_or(what, Relaxed);

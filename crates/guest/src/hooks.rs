@@ -77,6 +77,7 @@ pub fn mpi_enter(id: u32, peer: i64, tag: i64, place: u64, site: u64) {
     if !attached() && !special.init.contains(&Some(id)) {
         return;
     }
+    threads::take_turns();
     if call.class != Class::Outside {
         callers::enter();
         if !special.finalize.contains(&Some(id)) {
@@ -282,7 +283,9 @@ const LATEST_PS: u64 = 10 * LONGEST_LOOK_PS;
 /// `yields`: the thread lets others run, and may be waiting for them. `place`: the same for looks from one place in the
 /// program, in every run; 0: it is not known.
 pub fn clock(yields: bool, place: u64) -> u64 {
-    let Some((_, header)) = attach::shared().filter(|_| active()) else { return LAST_CLOCK.load(Ordering::Relaxed) };
+    let Some((_, header)) = attach::shared().filter(|_| active() && !threads::has_left_list()) else {
+        return LAST_CLOCK.load(Ordering::Relaxed);
+    };
     let thread = threads::current().unwrap_or_else(|| threads::begin(EPOCH_PS + LAST_CLOCK.load(Ordering::Relaxed), false, u32::MAX));
     if thread.waits() {
         // The library in which it waits does.
@@ -404,6 +407,43 @@ pub fn thread_takes_locks() -> bool {
     sleep(thread.catch_up(now) - now + late);
     thread.takes_locks();
     true
+}
+
+/// Waits in the kernel that libraries make by themselves come to this library, as all others do: where computing takes
+/// no time one thread may run at a time.
+pub fn threads_are_seen() {
+    threads::set_able();
+}
+
+/// Whether one thread of this rank runs at a time if it has several.
+pub fn one_at_a_time() -> bool {
+    threads::are_seen() && belongs_to().is_some_and(|(_, rank)| rank.processor.compute_ppm == 0)
+}
+
+/// Whether one does now, and the calling one is of them. It has the baton then.
+pub fn takes_turns() -> bool {
+    active() && threads::take_turns()
+}
+
+/// The calling thread, which [`takes_turns`], waits at `place` until it is woken, or its clock is `until` ps: whether
+/// time has ended that. Not if somebody was woken since there were `seen` [`thread_wakes`].
+pub fn thread_blocks(place: usize, until: Option<u64>, seen: u32) -> bool {
+    threads::block(Some(place), until, Some(seen))
+}
+
+/// How often [`thread_wakes`] was called so far.
+pub fn thread_wakes_so_far() -> u32 {
+    threads::wakes()
+}
+
+/// So many of those that wait at `place` go on: how many did.
+pub fn thread_wakes(place: usize, most: usize) -> usize {
+    threads::wake(place, most)
+}
+
+/// One that was woken at `place` runs before the calling thread does something there.
+pub fn thread_stands_behind(place: usize) {
+    threads::stand_behind(place);
 }
 
 /// The calling thread is going to wait for another one, in a way that is none of the library's.

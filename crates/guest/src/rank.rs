@@ -633,6 +633,11 @@ impl Rank {
     /// is `deadline`; else `u64::MAX`. It may have been woken before its time, for another thread, which may have what
     /// it wanted by now.
     fn park_for_all(&mut self, deadline: u64, why: u32) -> u64 {
+        threads::lead();
+        if threads::is_on() && why != reason::REPLY && self.wanted() {
+            // It would come back at once. Who polls gives the rank up.
+            return u64::MAX;
+        }
         let deadline = threads::parks(deadline);
         self.park(deadline, why);
         let deadline = deadline.min(threads::unparked());

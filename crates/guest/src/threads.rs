@@ -7,6 +7,7 @@
 //! A thread that only looks around (polls, looks at the clock, sleeps) does not get ahead of one that computes, see
 //! [`pace`]: time passes for it as fast as the other one uses its core.
 
+mod baton;
 mod files;
 mod host;
 mod instructions;
@@ -21,6 +22,9 @@ mod work;
 use crate::callers::Vain;
 use crate::chance::decides;
 use crate::{attach, callers, shared, stretches};
+pub(crate) use baton::{
+    are_seen, begins, block, goes, is_on, lead, leads, nap_with_baton, order, set_able, stand_behind, take_turns, wake, wakes, yields,
+};
 pub(crate) use files::{
     FIRST_NAP, Step, any_at_files, begins_at_files, came_from_files, ends_at_files, talk, talks, time_is_over, wait_at_files,
     waits_at_files,
@@ -31,6 +35,7 @@ use leaving::Leaving;
 pub(crate) use looks::look;
 use made::Made;
 pub(crate) use made::{exists, made, made_so_far, makes};
+use narrows_baton::{Baton, Seat};
 use narrows_channel::layout::{EPOCH_PS, decided};
 use narrows_channel::{counter, futex};
 use pace::time_to;
@@ -73,6 +78,10 @@ pub(crate) struct Thread {
     /// The counter of its instructions, -1: none, and what that was at the mark.
     counter: AtomicI32,
     counted: AtomicU64,
+    /// Where it waits until it has the baton.
+    seat: Seat,
+    /// It runs without it.
+    without: AtomicBool,
     /// It runs, as far as is known: it neither waits for another thread nor for the simulation.
     runs: AtomicBool,
     /// Its clock when it began to, ps.
@@ -178,6 +187,8 @@ struct All {
     /// How often the rank was parked.
     parks: u64,
     phase: Phase,
+    /// Which of them runs, where one does at a time.
+    baton: Baton,
 }
 
 static ALL: Mutex<All> = Mutex::new(All {
@@ -190,6 +201,7 @@ static ALL: Mutex<All> = Mutex::new(All {
     parked: None,
     parks: 0,
     phase: Phase::NONE,
+    baton: Baton::NONE,
 });
 
 fn all() -> MutexGuard<'static, All> {
@@ -206,6 +218,8 @@ fn all() -> MutexGuard<'static, All> {
 
 thread_local! {
     static CURRENT: Cell<Option<&'static Thread>> = const { Cell::new(None) };
+    /// It has ended while one ran at a time. The C library still frees what it had.
+    static HAS_LEFT: Cell<bool> = const { Cell::new(false) };
     /// The MPI library has started it for itself.
     static LIBRARYS: Cell<bool> = const { Cell::new(false) };
 }
@@ -218,6 +232,11 @@ pub fn librarys_thread_begins() {
 /// Whether it is.
 pub fn is_librarys_thread() -> bool {
     LIBRARYS.get()
+}
+
+/// The calling thread has ended, and none of its looks takes the baton any more.
+pub(crate) fn has_left_list() -> bool {
+    HAS_LEFT.get()
 }
 
 /// The calling thread, if it is one of the program's.
@@ -283,6 +302,8 @@ impl Thread {
             asked: AtomicU64::new(0),
             counter: AtomicI32::new(-1),
             counted: AtomicU64::new(0),
+            seat: Seat::new(AtomicU32::new(0)),
+            without: AtomicBool::new(false),
             runs: AtomicBool::new(true),
             since: AtomicU64::new(0),
             in_call: AtomicBool::new(false),
@@ -434,6 +455,9 @@ fn goes_on_soon(thread: &Thread) -> bool {
 impl All {
     /// The least clock of the threads that run, but for `but`.
     fn least(&self, but: Option<&Thread>) -> Option<u64> {
+        if is_on() {
+            return self.baton.least(but.map(Thread::baton_id));
+        }
         let ppm = compute_ppm();
         let others = self.others(but).filter(|thread| thread.runs.load(Relaxed));
         others.filter_map(|thread| thread.least_clock(ppm)).chain(self.beginning().map(Made::clock)).min()
@@ -442,6 +466,9 @@ impl All {
     /// The least clock of those that have waited, and have just been woken: they have not come as far as to say so.
     /// `asleep`: nobody who waits for a release is one of them.
     fn least_waking(&self, but: Option<&Thread>, asleep: bool) -> Option<u64> {
+        if is_on() {
+            return None;
+        }
         let sleeps = |thread: &Thread| self.sleepers.iter().any(|(_, sleeper)| std::ptr::eq(*sleeper, thread)) || self.is_at_files(thread);
         let known = |thread: &Thread| thread.runs.load(Relaxed) || thread.inside.load(Relaxed) || (asleep && thread.placed.load(Relaxed));
         let waking = |thread: &&&Thread| !known(thread) && !sleeps(thread) && goes_on_soon(thread);
@@ -483,6 +510,7 @@ impl All {
         self.free.reserve(MANY);
         self.leaving.reserve(MANY);
         self.sleepers.reserve(MANY);
+        self.baton.reserve(MANY);
         self.phase.reserve();
     }
 
@@ -522,6 +550,9 @@ impl All {
     /// they have in simulated time: they may call.
     fn tells_who_runs(&mut self) {
         let Some((_, rank)) = attach::shared().filter(|_| callers::may_call() && self.parked.is_some()) else { return };
+        if is_on() {
+            return rank.running.store(self.run_without() as u32, Relaxed);
+        }
         self.forget_left();
         let run = self.threads.iter().filter(|thread| thread.runs.load(Relaxed)).count();
         rank.running.store((run + self.beginning().count() + self.leaving.len()) as u32, Relaxed);
@@ -578,8 +609,12 @@ pub(crate) fn begin(clock: u64, idle: bool, number: u32) -> &'static Thread {
     if !idle {
         all.starts(thread, clock);
     }
+    all.sits_down(thread);
     drop(all);
     CURRENT.set(Some(thread));
+    if is_on() {
+        begins(thread);
+    }
     thread.turn();
     thread.mark();
     note_change();
@@ -597,12 +632,16 @@ pub(crate) fn forked() {
 /// The calling thread ends. Its clock, ps.
 pub(crate) fn end() -> u64 {
     let Some(thread) = CURRENT.take() else { return 0 };
+    HAS_LEFT.set(is_on());
     thread.account();
     let clock = thread.clock();
     let mut all = all();
     all.stops(thread);
+    all.stands_up(thread);
     all.threads.retain(|other| !std::ptr::eq(*other, thread));
-    all.leaves(thread.id.load(Relaxed), clock);
+    if !is_on() {
+        all.leaves(thread.id.load(Relaxed), clock);
+    }
     // Others look at it with our lock only.
     counter::close(thread.counter.swap(-1, Relaxed));
     all.free.push(thread);
@@ -626,6 +665,10 @@ pub(crate) fn start() {
             }
         }
     }
+    let mut all = all();
+    if all.threads.len() > 1 {
+        all.one_at_a_time();
+    }
 }
 
 /// What the calling thread's clock is, for one that will wait for it, ps.
@@ -642,6 +685,7 @@ pub(crate) fn waits(placed: bool) {
     thread.placed.store(placed, Relaxed);
     let mut all = all();
     all.stops(thread);
+    all.goes_away(thread);
     all.tells_who_runs();
     drop(all);
     note_change();
@@ -672,6 +716,7 @@ pub(crate) fn goes_on(clock: u64) {
     thread.placed.store(false, Relaxed);
     thread.met.store(MEETINGS.fetch_add(1, Relaxed) + 1, Relaxed);
     all().goes_on(thread, clock);
+    take_turns();
     thread.turn();
     thread.mark();
 }
@@ -736,6 +781,9 @@ pub(crate) fn least() -> u64 {
     }
     let releases = RELEASES.load(Acquire);
     let mut all = all();
+    if is_on() {
+        return all.least(current()).unwrap_or(u64::MAX);
+    }
     let running = all.least(current());
     let waking = all.least_waking(current(), ASLEEP.load(Relaxed) == releases);
     // In the end: whoever looks waits for our lock.
@@ -805,6 +853,9 @@ pub(crate) fn is_parked() -> bool {
         return false;
     }
     let all = all();
+    if is_on() {
+        return all.baton.first_call().is_some();
+    }
     let waits_inside = || all.others(current()).any(|thread| thread.inside.load(Relaxed) && !thread.has_turn.load(Relaxed));
     all.parked.is_some() || !compute_is_free() && waits_inside()
 }

@@ -67,10 +67,18 @@ impl Drop for Caller {
     }
 }
 
+/// Some thread wants the rank while another one holds it.
+pub(crate) fn some_call() -> bool {
+    CALLERS.load(SeqCst) != 0
+}
+
 /// Threads that want the rank are about to take it: lets them.
 pub(crate) fn let_callers_in() {
     if CALLERS.load(SeqCst) == 0 {
         return;
+    }
+    if threads::is_on() {
+        return threads::lead();
     }
     // One that sleeps may take its time: who polls comes here again.
     threads::uncounted(|| {
@@ -103,24 +111,44 @@ impl Turn {
         Turn { number, end: None }
     }
 
-    fn served(queue: MutexGuard<'_, Queue>, number: u64) -> MutexGuard<'_, Queue> {
+    fn served(queue: MutexGuard<'static, Queue>, number: u64) -> MutexGuard<'static, Queue> {
+        if threads::take_turns() {
+            return Turn::served_in_turn(queue, number);
+        }
         threads::runs(false);
         let queue = SERVED.wait_while(queue, |queue| queue.serving != number).unwrap_or_else(PoisonError::into_inner);
         threads::runs(true);
         queue
     }
 
+    /// The same where one thread runs at a time.
+    fn served_in_turn(mut queue: MutexGuard<'static, Queue>, number: u64) -> MutexGuard<'static, Queue> {
+        while queue.serving != number {
+            drop(queue);
+            threads::block(Some(&raw const SERVED as usize), None, None);
+            queue = self::queue();
+        }
+        queue
+    }
+
+    /// Somebody else may be served now.
+    fn next_is_served() {
+        SERVED.notify_all();
+        threads::wake(&raw const SERVED as usize, usize::MAX);
+    }
+
     /// Gives way, without holding the rank, and returns when it is this thread's turn again.
     pub fn again(&mut self) {
         // They are about to take the rank: the lock is not a fair one.
-        while CALLERS.load(SeqCst) != 0 {
+        threads::lead();
+        while CALLERS.load(SeqCst) != 0 && !threads::is_on() {
             std::thread::yield_now();
         }
         let mut queue = queue();
         queue.serving += 1;
         self.number = queue.next;
         queue.next += 1;
-        SERVED.notify_all();
+        Turn::next_is_served();
         drop(Turn::served(queue, self.number));
     }
 
@@ -140,6 +168,6 @@ impl Drop for Turn {
         if let Some(at) = queue.ends.iter().position(|end| Some(*end) == self.end) {
             queue.ends.swap_remove(at);
         }
-        SERVED.notify_all();
+        Turn::next_is_served();
     }
 }

@@ -1,6 +1,7 @@
 //! x86-64: System V ABI.
 
 use std::ffi::CStr;
+use std::ffi::{c_long, c_void};
 
 /// Integer arguments that are passed in registers.
 pub const REGISTERS: usize = 6;
@@ -180,4 +181,62 @@ macro_rules! dlsym {
     };
 }
 
-pub(crate) use {caller_first, caller_second, caller_third, dlsym, stub};
+/// Number and arguments of the call that a signal has taken the place of.
+///
+/// # Safety
+/// `context` is that of the signal, as the next two.
+pub(crate) unsafe fn system_call(context: *mut c_void) -> (c_long, [usize; 6]) {
+    // SAFETY: as above.
+    let registers = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+    let arguments = [libc::REG_RDI, libc::REG_RSI, libc::REG_RDX, libc::REG_R10, libc::REG_R8, libc::REG_R9];
+    (registers[libc::REG_RAX as usize], arguments.map(|register| registers[register as usize] as usize))
+}
+
+/// It returns this.
+pub(crate) unsafe fn system_call_returns(context: *mut c_void, result: c_long) {
+    // SAFETY: as above.
+    unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RAX as usize] = result };
+}
+
+/// It is made again: the instruction has two bytes.
+pub(crate) unsafe fn call_again(context: *mut c_void) {
+    // SAFETY: as above.
+    unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RIP as usize] -= 2 };
+}
+
+/// The C library's `syscall`, whose address is at `$real`, but for calls of one `$number`, which go to `$instead`. As
+/// long as that is 0 the kernel is called here, and `$failed` is told of errors.
+macro_rules! syscall_but {
+    ($number:expr, $instead:path, $real:path, $failed:path) => {
+        core::arch::naked_asm!(
+            "mov rax, [rip + {real}]",
+            "test rax, rax",
+            "jz 2f",
+            "cmp rdi, {number}",
+            "je {instead}",
+            "jmp rax",
+            "2:",
+            "mov rax, rdi",
+            "mov rdi, rsi",
+            "mov rsi, rdx",
+            "mov rdx, rcx",
+            "mov r10, r8",
+            "mov r8, r9",
+            "mov r9, [rsp + 8]",
+            "syscall",
+            "cmp rax, -4095",
+            "jae 3f",
+            "ret",
+            "3:",
+            "neg rax",
+            "mov rdi, rax",
+            "jmp {failed}",
+            number = const $number,
+            instead = sym $instead,
+            real = sym $real,
+            failed = sym $failed,
+        )
+    };
+}
+
+pub(crate) use {caller_first, caller_second, caller_third, dlsym, stub, syscall_but};

@@ -6,6 +6,7 @@
 
 use super::sleep::WAKING_NS;
 use super::{All, LONGEST_NAP, NAP, Thread, all, compute_is_free, get_up, least, many, note_change, wall_ns};
+use super::{baton, is_on, leads, order};
 use crate::attach;
 use crate::rank::Places;
 use narrows_channel::futex;
@@ -75,6 +76,9 @@ impl All {
             thread.set_clock(time);
             thread.waking.store(wall_ns() + WAKING_NS, Relaxed);
             self.starts(thread, time);
+            if is_on() {
+                self.baton.ready(thread.baton_id(), time);
+            }
             ring(thread);
         }
     }
@@ -151,6 +155,9 @@ pub(crate) enum Step {
 
 /// Returns when the calling thread is to do something. `nap`: how long it sleeps while others run, which grows.
 pub(crate) fn wait_at_files(thread: &'static Thread, nap: &mut Duration) -> Step {
+    if is_on() {
+        return wait_in_turn(thread);
+    }
     let mut slept = false;
     loop {
         let seen = thread.bell.load(Acquire);
@@ -169,6 +176,19 @@ pub(crate) fn wait_at_files(thread: &'static Thread, nap: &mut Duration) -> Step
         futex::wait(&thread.bell, seen, Some(if theirs { LONGEST_NAP } else { *nap }));
         *nap = (*nap * 2).min(LONGEST_NAP);
         slept = true;
+    }
+}
+
+/// The same where one thread runs at a time: nobody is ready when it parks the rank.
+fn wait_in_turn(thread: &'static Thread) -> Step {
+    let ended = || all().at_files.iter().find(|waiter| std::ptr::eq(waiter.thread, thread)).and_then(|waiter| waiter.ended);
+    // It may have parked the rank itself.
+    if ended().is_none() {
+        leads(thread, order::FILES);
+    }
+    match ended() {
+        None if !OVER.load(Acquire) => Step::Park(u64::MAX),
+        ended => Step::End(ended),
     }
 }
 
@@ -198,7 +218,9 @@ pub(crate) fn ends_at_files(thread: &'static Thread) -> Option<Places> {
 /// Simulated time is over for the rank: waits at descriptors are real from now on.
 pub(crate) fn time_is_over() {
     OVER.store(true, Release);
-    all().at_files.iter().for_each(|waiter| ring(waiter.thread));
+    let mut all = all();
+    baton::time_is_over(&mut all);
+    all.at_files.iter().for_each(|waiter| ring(waiter.thread));
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Threads that do nothing but look around: at the clock, at locks, at memory between calls that do nothing.
 
 use super::work::SAMPLING;
-use super::{ACTIVITY, NAPS, Thread, compute_is_free};
+use super::{ACTIVITY, NAPS, Thread, compute_is_free, is_on};
 use crate::stretches;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -69,7 +69,7 @@ impl Thread {
         self.lock_loops.store(loops, Relaxed);
         // Whether one waits just now says little: on a busy host it waits for a core half of the time.
         let somebody_waits = NAPS.load(Relaxed) != self.lock_naps.load(Relaxed);
-        (somebody_waits || loops >= MOST_LOCK_LOOPS).then(|| self.locks_since.load(Relaxed))
+        (somebody_waits || is_on() || loops >= MOST_LOCK_LOOPS).then(|| self.locks_since.load(Relaxed))
     }
 
     /// Whether it has done nothing but take locks since it last said that it does; otherwise it begins to, at `now`,

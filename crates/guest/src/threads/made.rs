@@ -45,8 +45,10 @@ pub(crate) fn makes(yes: bool) -> u64 {
     let mut all = all();
     if yes {
         MADE.set(NUMBERS.fetch_add(1, Relaxed) + 1);
+        all.will_begin(MADE.get(), clock, true);
         all.made.push(Made { clock, number: MADE.get(), by: current().map_or(0, Thread::number), maker: current() });
     } else {
+        all.will_begin(MADE.get(), clock, false);
         all.made.retain(|made| made.number != MADE.get());
     }
     all.count();
@@ -60,10 +62,12 @@ pub(crate) fn made_so_far() -> u32 {
 
 /// The one that the calling thread has made last is there.
 pub(crate) fn exists() {
-    all().made.iter_mut().filter(|made| made.number == MADE.get()).for_each(|made| {
+    let mut all = all();
+    all.made.iter_mut().filter(|made| made.number == MADE.get()).for_each(|made| {
         made.clock = made.clock();
         made.maker = None;
     });
+    all.will_run(MADE.get(), current().map_or(0, Thread::clock));
 }
 
 /// The number of the thread that the calling one has made last. The first of all has 0.

@@ -1,6 +1,7 @@
 //! Waiting in real time until other threads have come as far.
 
 use super::{All, CHANGES, LONGEST_NAP, NAP, Thread, all, compute_is_free, compute_ppm, current, least, many, nap, paused};
+use super::{is_on, lead, yields};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::time::Duration;
 
@@ -9,6 +10,9 @@ const LEAD_PS: u64 = 50_000_000;
 
 /// Waits in real time while another thread runs whose clock may be less than `clock` ps.
 pub(crate) fn pace(clock: u64) {
+    if is_on() {
+        return yields(clock);
+    }
     wait_for_others(clock, All::least);
 }
 
@@ -50,6 +54,9 @@ pub(super) fn time_to(ps: u64) -> Duration {
 /// comes too early. Nor the one that polls MPI, and has parked the rank for that: where the host has few cores, threads
 /// that do nothing but take locks would keep them from those whom that one waits for.
 pub(crate) fn meets() {
+    if is_on() {
+        return;
+    }
     let parked = |all: &All| all.parked.filter(|&until| until != u64::MAX);
     let clock = || current().map_or(0, Thread::clock);
     uncounted(|| wait_for_others(clock().saturating_sub(LEAD_PS), |all, but| all.least(but).into_iter().chain(parked(all)).min()));
@@ -76,6 +83,9 @@ pub(crate) fn rest() {
 
 /// The same, since `seen`.
 pub(crate) fn rest_from(seen: u32) {
+    if is_on() {
+        return lead();
+    }
     // It does not compute, however long this goes on.
     current().into_iter().for_each(Thread::turn);
     paused(|| nap(seen, NAP));

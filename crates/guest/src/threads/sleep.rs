@@ -1,6 +1,7 @@
 //! Sleep in simulated time: of one thread while others run, and of all while the rank is parked.
 
 use super::{CHANGES, LONGEST_NAP, Thread, all, any_at_files, current, many, nap, note_change, time_to, wall_ns};
+use super::{block, is_on};
 use crate::shared;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -32,6 +33,10 @@ pub(super) fn is_released(thread: &Thread) -> bool {
 /// The calling thread sleeps until its clock is `end` ps: until all others that run have come as far, and the
 /// simulation too if another thread has parked the rank.
 pub(crate) fn sleep_until(thread: &'static Thread, end: u64) {
+    if is_on() {
+        block(None, Some(end), None);
+        return thread.mark();
+    }
     lie_down(thread, end);
     loop {
         let seen = CHANGES.load(Acquire);
@@ -116,7 +121,8 @@ pub(crate) fn sleeps_on(thread: &'static Thread) -> Option<Duration> {
 
 /// When the first of those that sleep is to wake, ps.
 pub(crate) fn first_end() -> Option<u64> {
-    all().sleepers.iter().map(|&(end, _)| end).min()
+    let all = all();
+    all.sleepers.iter().map(|&(end, _)| end).chain(all.baton.first_end()).min()
 }
 
 /// The last part: it sleeps no longer, because its time is over, or because of another thread whose clock was `clock`
@@ -143,7 +149,8 @@ pub(crate) fn parks(deadline: u64) -> u64 {
         return deadline;
     }
     let mut all = all();
-    let deadline = all.sleepers.iter().map(|&(end, _)| end).chain(all.first_at_files()).fold(deadline, u64::min);
+    let deadline =
+        all.sleepers.iter().map(|&(end, _)| end).chain(all.first_at_files()).chain(all.baton.first_end()).fold(deadline, u64::min);
     all.parked = Some(deadline);
     all.parks += 1;
     if let Some(thread) = current() {
@@ -191,6 +198,7 @@ pub(crate) fn reached(clock: u64) {
         guard.starts(thread, end);
     }
     guard.reached_at_files(clock);
+    guard.baton_reached(clock);
     if !woken.is_empty() {
         // Before anybody else can look at them: until the kernel has been told, they look like threads that sleep for
         // reasons of their own.
