@@ -205,7 +205,8 @@ impl Axis {
     /// Round values on the axis, at least three; `wanted` is about how many there is room for.
     pub(crate) fn ticks(&self, wanted: f64, quantity: Quantity) -> Vec<f64> {
         if !self.log {
-            return ticks(self.low, self.high, wanted);
+            let more = |more: i32| ticks(self.low, self.high, wanted + 1.5 * f64::from(more));
+            return (0..4).map(more).find(|ticks| ticks.len() >= 3).unwrap_or_else(|| more(0));
         }
         let span = self.high - self.low;
         let within = |value: &f64| (self.low - 1e-9..=self.high + 1e-9).contains(&value.log10());
@@ -516,7 +517,7 @@ mod tests {
         let curve = Curve { points: vec![(0.0, Some(2e-6)), (3e-3, Some(7e-6))], ..Curve::default() };
         let (x, y) = (String::from("time"), String::from("latency"));
         let svg = Chart { x, y, x_in: Quantity::Seconds, y_in: Quantity::Seconds, curves: vec![curve], ..Chart::default() }.svg();
-        assert!(svg.contains(">time, ms</text>") && svg.contains(">latency, us</text>") && svg.contains(">2.5</text>"), "{svg}");
+        assert!(svg.contains(">time, ms</text>") && svg.contains(">latency, us</text>") && svg.contains(">2</text>"), "{svg}");
     }
 
     #[test]
