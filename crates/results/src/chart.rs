@@ -219,10 +219,16 @@ impl Axis {
         if span < 1.0 {
             // Within a power of ten equal steps are rounder than equal ratios.
             let (low, high) = (10f64.powf(self.low), 10f64.powf(self.high));
-            return (0..3)
-                .map(|more| ticks(low, high, wanted.min(5.0) + 3.0 * f64::from(more)))
-                .find(|ticks| ticks.len() >= 3)
-                .unwrap_or_default();
+            let found = (0..3).map(|more| ticks(low, high, wanted.min(5.0) + 3.0 * f64::from(more))).find(|ticks| ticks.len() >= 3);
+            // They come nearer to each other upwards: a label that would touch the one before it is left out.
+            let mut end = f64::NEG_INFINITY;
+            let fits = |tick: &f64| {
+                let (place, half) = (self.place(*tick) * (WIDTH - LEFT - RIGHT), 3.6 * quantity.show(*tick).chars().count() as f64);
+                let fits = place - half > end + 2.0;
+                end = if fits { place + half } else { end };
+                fits
+            };
+            return found.unwrap_or_default().into_iter().filter(fits).collect();
         }
         let (steps, every): (&[f64], usize) = if span < 3.0 { (&[1.0, 2.0, 5.0], 1) } else { (&[1.0], (span / wanted).ceil() as usize) };
         let decades = (self.low.floor() as i32..=self.high.ceil() as i32).filter(|decade| within(&10f64.powi(*decade)) || steps.len() > 1);
