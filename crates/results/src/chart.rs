@@ -205,7 +205,8 @@ impl Axis {
     /// Round values on the axis, at least three; `wanted` is about how many there is room for.
     pub(crate) fn ticks(&self, wanted: f64, quantity: Quantity) -> Vec<f64> {
         if !self.log {
-            return ticks(self.low, self.high, wanted);
+            let more = |more: i32| ticks(self.low, self.high, wanted + 1.5 * f64::from(more));
+            return (0..4).map(more).find(|ticks| ticks.len() >= 3).unwrap_or_else(|| more(0));
         }
         let span = self.high - self.low;
         let within = |value: &f64| (self.low - 1e-9..=self.high + 1e-9).contains(&value.log10());
@@ -218,10 +219,16 @@ impl Axis {
         if span < 1.0 {
             // Within a power of ten equal steps are rounder than equal ratios.
             let (low, high) = (10f64.powf(self.low), 10f64.powf(self.high));
-            return (0..3)
-                .map(|more| ticks(low, high, wanted.min(5.0) + 3.0 * f64::from(more)))
-                .find(|ticks| ticks.len() >= 3)
-                .unwrap_or_default();
+            let found = (0..3).map(|more| ticks(low, high, wanted.min(5.0) + 3.0 * f64::from(more))).find(|ticks| ticks.len() >= 3);
+            // They come nearer to each other upwards: a label that would touch the one before it is left out.
+            let mut end = f64::NEG_INFINITY;
+            let fits = |tick: &f64| {
+                let (place, half) = (self.place(*tick) * (WIDTH - LEFT - RIGHT), 3.6 * quantity.show(*tick).chars().count() as f64);
+                let fits = place - half > end + 2.0;
+                end = if fits { place + half } else { end };
+                fits
+            };
+            return found.unwrap_or_default().into_iter().filter(fits).collect();
         }
         let (steps, every): (&[f64], usize) = if span < 3.0 { (&[1.0, 2.0, 5.0], 1) } else { (&[1.0], (span / wanted).ceil() as usize) };
         let decades = (self.low.floor() as i32..=self.high.ceil() as i32).filter(|decade| within(&10f64.powi(*decade)) || steps.len() > 1);
@@ -516,7 +523,7 @@ mod tests {
         let curve = Curve { points: vec![(0.0, Some(2e-6)), (3e-3, Some(7e-6))], ..Curve::default() };
         let (x, y) = (String::from("time"), String::from("latency"));
         let svg = Chart { x, y, x_in: Quantity::Seconds, y_in: Quantity::Seconds, curves: vec![curve], ..Chart::default() }.svg();
-        assert!(svg.contains(">time, ms</text>") && svg.contains(">latency, us</text>") && svg.contains(">2.5</text>"), "{svg}");
+        assert!(svg.contains(">time, ms</text>") && svg.contains(">latency, us</text>") && svg.contains(">2</text>"), "{svg}");
     }
 
     #[test]

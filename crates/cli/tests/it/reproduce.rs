@@ -36,7 +36,7 @@ fn rows_as_text_as_json_and_as_a_page() {
         "{lines}"
     );
     let page = std::fs::read_to_string(folder.path().join("index.html")).unwrap();
-    assert!(page.contains("Published</text>") && page.contains("Simulated</text>") && !page.contains("NaN"), "{page}");
+    assert!(page.contains("published</text>") && page.contains("simulated</text>") && !page.contains("NaN"), "{page}");
     let rows: serde_json::Value = serde_json::from_slice(&narrows(&["topologies", "--json"]).stdout).unwrap();
     let row = &rows[2];
     assert_eq!((&row["id"], &row["published"], &row["simulated"]), (&"topologies".into(), &342.0.into(), &342.0.into()));

@@ -117,7 +117,7 @@ fn a_report_in_one_page_with_tables() {
     assert!(!page.replace("http://www.w3.org/2000/svg", "").contains("http"), "no other resources");
     let version = env!("CARGO_PKG_VERSION");
     assert!(page.contains(&format!("<p class=\"origin\">narrows {version}, 2")), "{page}");
-    assert!(page.contains(": narrows analyse a.vef --report out</p>"), "{page}");
+    assert!(page.contains("<pre class=\"command\">narrows analyse a.vef --report out</pre>"), "{page}");
     let summary: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(folder.join("out/summary.json")).unwrap()).unwrap();
     // 8 ranks, 3 steps, 6 swaps there and 6 back.
     assert_eq!(summary["messages"], 8 * 3 * 12);

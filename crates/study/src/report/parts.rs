@@ -68,8 +68,8 @@ fn spent(data: &Data) -> BTreeMap<(String, String), Spent> {
     all
 }
 
-/// Time per function and call site; `total`: the time of all ranks together; `waits`: calls follow each other, and their
-/// waiting was measured. False where nothing is known of calls.
+/// Time per function and call site; `total`: the time of all ranks together; `waits`: calls follow each other, and
+/// their waiting was measured. False where nothing is known of calls.
 pub fn functions(page: &mut Page, data: &Data, total: f64, waits: bool) -> bool {
     let all = spent(data);
     let mut by_function: BTreeMap<String, Spent> = BTreeMap::new();
