@@ -30,6 +30,7 @@ use std::time::Duration;
   narrows run -n 16 --compute instructions:2.5e9 -- ./app    # on a host with counters
   narrows run -n 16 --timeline app.pftrace --timeline-from 2ms --timeline-to 3ms -- ./app
   narrows run -n 16 --set message.protocol=pscom -- ./app    # docs/protocols.md
+  narrows run -n 4 --compute none --check=memory -- ./app     # docs/explore.md
 
 The program is any MPI binary (Open MPI 4.1 or 5, MPICH 5, Intel MPI), or a wrapper or script that
 starts one; the launcher of that MPI starts it. A program that uses Portals 4 without MPI (see

@@ -82,3 +82,16 @@ fn table_text(name: &str) -> Result<String, RulesError> {
         Err(error) => Err(RulesError::Table { path: name.to_owned(), error }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_have_their_tables() {
+        let tables =
+            ["Open MPI v4.1.4", "MPICH Version: 5.0.2", "MPICH Version: 3.4.1", "Intel(R) MPI Library 2021.18"].map(table_of_library);
+        assert_eq!(tables, [Some("openmpi"), Some("mpich"), Some("mpich3"), None]);
+        tables.into_iter().flatten().for_each(|table| drop(collectives_table(table).unwrap()));
+    }
+}

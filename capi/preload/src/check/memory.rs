@@ -12,7 +12,7 @@ use super::steps;
 
 /// Instructions behind all calls at one place of the program: a loop is looked at in its first turns. Our own choice.
 #[cfg(target_arch = "x86_64")]
-const MOST_AT: u32 = 60_000;
+const MOST_AT: u32 = 20_000;
 
 pub(super) type Pieces = Vec<(u64, u64)>;
 

@@ -13,8 +13,9 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::OnceLock;
 
-/// Instructions behind one call of MPI. Our own choice: a signal takes 1 to 8 us.
-const LONGEST: u32 = 20_000;
+/// Instructions behind one call of MPI. Our own choice: a signal takes 1 to 8 us, and a rank that runs for 20 ms is
+/// looked at whether it loops (`crates/live/src/window/spinning.rs`).
+const LONGEST: u32 = 2_000;
 /// Loads and stores that are kept between two calls of MPI. Our own choice.
 const MOST: usize = 1024;
 /// Ranges that are watched at once: each instruction is compared with all. Our own choice.

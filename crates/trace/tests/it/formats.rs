@@ -389,6 +389,21 @@ fn json_lines_keep_everything() {
     assert_eq!(trace.program.communicators().members(1).collect::<Vec<_>>(), [3, 1]);
 }
 
+/// What changes a program leaves it; VEF has no place for it.
+#[test]
+fn the_library_that_recorded_a_program_goes_with_it() {
+    let header = r#"{"narrows_trace":1,"ranks":1,"mpi":"MPICH Version: 5.0.2"}"#;
+    let first = file("a.jsonl", format!("{header}\n{}\n", r#"{"rank":0,"op":"compute","ps":5}"#));
+    let program = narrows_trace::open(&first.path, ReadOptions::default()).unwrap().program;
+    assert_eq!(program.mpi(), Some("MPICH Version: 5.0.2"));
+    let mut changed = Anonymous::new(Scaled::new(program, 1.0, 1.0), 7);
+    let (again, _) = written(&mut changed, Format::JsonLines);
+    let mut again = narrows_trace::open(&again.path, ReadOptions::default()).unwrap().program;
+    assert_eq!(again.mpi(), Some("MPICH Version: 5.0.2"));
+    let (vef, _) = written(&mut again, Format::Vef);
+    assert_eq!(narrows_trace::open(&vef.path, ReadOptions::default()).unwrap().program.mpi(), None);
+}
+
 /// Reductions have it, and nothing else.
 #[test]
 fn json_lines_have_the_size_of_an_element() {
