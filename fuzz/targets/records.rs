@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use narrows_channel::record::{
     Delivery, Request, Writer, decode_delivery, decode_request, encode_call, encode_command, encode_ended, encode_fact, encode_notice, encode_push,
-    encode_write,
+    encode_socket, encode_write,
 };
 
 fuzz_target!(|bytes: &[u8]| {
@@ -18,6 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
             Request::Command(command) => encode_command(&mut writer, time, command),
             Request::Call { eq, words, payload } => encode_call(&mut writer, time, *eq, words, payload.as_deref()),
             Request::Ended(ended) => encode_ended(&mut writer, time, ended),
+            Request::Socket { ticket, words } => encode_socket(&mut writer, time, *ticket, words),
             Request::Fact(words) => encode_fact(&mut writer, time, words),
         }
         .expect("it fitted before");

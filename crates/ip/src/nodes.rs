@@ -39,7 +39,7 @@ pub(crate) struct Places {
 
 #[derive(Debug)]
 pub(crate) enum What {
-    Host(Host),
+    Host(Box<Host>),
     Gateway(Gateway),
 }
 
@@ -113,7 +113,7 @@ impl Region {
 
     pub(crate) fn hosts(&self) -> impl Iterator<Item = &Host> {
         self.locals.iter().flat_map(|local| match &local.what {
-            What::Host(host) => std::slice::from_ref(host),
+            What::Host(host) => std::slice::from_ref(&**host),
             What::Gateway(gateway) => gateway.hosts.as_slice(),
         })
     }

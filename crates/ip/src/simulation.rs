@@ -110,7 +110,7 @@ pub fn run(setup: Setup<'_>, go_on: &mut (dyn FnMut(SimTime) -> bool + Send)) ->
             let hosts = (nodes..nodes + ip.gateway.hosts).filter(|host| places.ranks.contains_key(host));
             return What::Gateway(Gateway::new(&plan, hosts.map(|host| Host::new(host, &plan, false)).collect()));
         }
-        What::Host(Host::new(node, &plan, true))
+        What::Host(Box::new(Host::new(node, &plan, true)))
     };
     let region = |ranks: &[u32]| Region::new(&plan, &places, ranks, what);
     let setup = World { hardware, places: &processes };

@@ -343,6 +343,11 @@ impl Processes for Ranks {
         !matches!(self.state.shared.message.protocol, Protocol::Exanet)
     }
 
+    /// Who sent to the rank may try again for ever.
+    fn refused(&mut self) {
+        self.state.shared.failed.store(true, Ordering::Relaxed);
+    }
+
     fn prefetch(&self, step: u32, rank: u32) {
         if self.runs
             && self.gateways.is_empty()

@@ -62,6 +62,8 @@ pub trait Processes: Send {
     fn letter(&mut self, rank: u32, letter: Self::Letter) {
         let _ = (rank, letter);
     }
+    /// A NIC has refused a command of one of them, the first in this region: what it asked for is never done.
+    fn refused(&mut self) {}
     /// News of a message that switches copy.
     fn told(&mut self, told: CopyNotice) {
         let _ = told;

@@ -514,7 +514,10 @@ impl<P: Processes, N: Kinds> Station<P, N> {
     }
 
     fn refuse(&mut self, now: SimTime, process: Process, error: CommandError) {
-        self.error.get_or_insert((now, process.0, error));
+        if self.error.is_none() {
+            self.error = Some((now, process.0, error));
+            self.processes.refused();
+        }
     }
 
     fn act(&mut self, now: SimTime, rank: u32, fabric: &mut Context<'_, Due, Letter<P::Letter, N::Header>>) {

@@ -48,7 +48,7 @@ struct World {
 
 impl World {
     fn new(change: impl FnOnce(&mut narrows_machine::Ip)) -> World {
-        let machine = Machine::load("bxi-v2", &Overrides { nodes: Some(4), set: vec![] }).unwrap();
+        let machine = Machine::load("bxi-v2", &Overrides { nodes: Some(4), set: vec![] }).expect("a preset");
         let mut ip = machine.ip;
         change(&mut ip);
         let mut nodes = [0, 1].map(|number| Node::new(number, ip, &[0, 1], 1));

@@ -99,8 +99,8 @@ unsafe extern "C" fn getsockopt(file: c_int, level: c_int, name: c_int, value: *
         return unsafe { next::getsockopt(file, level, name, value, length) };
     };
     if let Some(setting) = setting(level, name) {
-        // SAFETY: the caller's room.
         return match ask(CallKind::Get, socket, &[setting as u64]) {
+            // SAFETY: the caller's room.
             Ok(number) => unsafe { put_number(number as c_int, value, length) },
             Err(errno) => fail(errno),
         };

@@ -159,8 +159,8 @@ struct Copied {
     open: u32,
 }
 
-/// Hosts of all regions from which on windows begin with [`LogicalProcess::fetch`]. Our own choice: with as many replayed ranks,
-/// of some 7 KiB each, the caches of one core hold a few regions.
+/// Hosts of all regions from which on windows begin with [`LogicalProcess::fetch`]. Our own choice: with as many
+/// replayed ranks, of some 7 KiB each, the caches of one core hold a few regions.
 const FETCH_FROM: usize = 1024;
 
 /// Tells the ports of a region which of its hosts see packets.

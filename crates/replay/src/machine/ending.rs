@@ -233,5 +233,5 @@ impl Replay {
 /// The last words of a process that has an error.
 fn last_words(processes: &parallel::Processes) -> ProcessError {
     let heard = processes.gather(&());
-    heard.err().unwrap_or_else(|| ProcessError::Silent(parallel::ExchangeError::Unsaid))
+    heard.err().unwrap_or(ProcessError::Silent(parallel::ExchangeError::Unsaid))
 }

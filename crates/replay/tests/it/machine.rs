@@ -864,3 +864,24 @@ fn what_accelerators_do_not_take_is_done_by_messages() {
         assert_eq!((outcome.digest, outcome.finish), (messages.digest, messages.finish), "{ranks} ranks");
     }
 }
+
+/// The NIC has no entries for the pieces of pscom: they are sent again for ever.
+#[test]
+fn a_refused_command_ends_a_replay() {
+    let set = ["message.protocol=pscom", "nic.limits.max_entries=16"].map(String::from).to_vec();
+    let machine = Machine::load("bxi-v2", &Overrides { nodes: Some(8), set }).unwrap();
+    let nodes: Vec<ProcessorId> = (0..2).map(host).collect();
+    let part = PlacedTrace {
+        name: String::from("test"),
+        program: Box::new(pingpong(8, 4)),
+        collectives: Box::new(ByRules::new(Rules::parse("").unwrap(), None)),
+        scale: vec![1.0],
+        processes: mapping::processes(&[nodes]).remove(0),
+        costs: vec![Costs::of(&machine.node.host.software, machine.nic.portals())],
+    };
+    let network = machine.network_config(1);
+    let hardware = Hardware::new(&network, machine.topology().unwrap(), machine.nic_config());
+    let replay = Replay::new(hardware, vec![part], machine.message_config(Rails::default())).unwrap();
+    let failure = replay.run(&mut |progress| progress.now < SimTime::from_us(100_000)).unwrap().failure.unwrap();
+    assert!(failure.starts_with("rank 0: the NIC refused a command: "), "{failure}");
+}
