@@ -4,8 +4,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use narrows_channel::record::{
-    Delivery, Request, Writer, decode_delivery, decode_request, encode_call, encode_command, encode_ended, encode_fact, encode_notice, encode_push,
-    encode_socket, encode_write,
+    Delivery, Request, Writer, decode_delivery, decode_request, encode_call, encode_command, encode_ended, encode_fact, encode_notice,
+    encode_push, encode_socket, encode_write,
 };
 
 fuzz_target!(|bytes: &[u8]| {
