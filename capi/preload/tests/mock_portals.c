@@ -180,6 +180,13 @@ int narrows_host(char *name, size_t n) {
     return 0;
 }
 
+int narrows_host_of(unsigned number, char *name, size_t n, unsigned *node) {
+    *node = number / 2;
+    snprintf(name, n, "simulated%u", *node);
+    return 0;
+}
+long narrows_socket_call(const uint64_t *words) { (void)words; return -1; }
+
 unsigned narrows_cores(void) { return 96; }
 uint64_t narrows_longest_nap(void) { return 100000; }
 

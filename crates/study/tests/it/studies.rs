@@ -57,7 +57,7 @@ fn halo() -> Source {
 fn a_specification_gives_one_outcome() {
     for (spec, tables) in [
         (Spec::Traffic(traffic()), vec!["points", "histograms", "series", "links", "switches", "queues", "hops", "rates"]),
-        (Spec::Replay(replay(halo())), vec!["applications", "fct", "series", "links", "switches", "queues"]),
+        (Spec::Replay(replay(halo())), vec!["applications", "ranks", "fct", "series", "links", "switches", "queues"]),
     ] {
         let [one, other] = [(); 2].map(|()| spec.run(&Silent).unwrap());
         assert_eq!(one.failure(), None);
