@@ -669,6 +669,11 @@ impl Checker {
         if let Some((_, shared)) = known {
             let (rank, clocks) = (site.rank, &mut self.clocks);
             match call.name {
+                "MPI_Win_unlock" | "MPI_Win_flush" | "MPI_Win_flush_local" => clocks.completes(rank, index, world),
+                "MPI_Win_unlock_all" | "MPI_Win_flush_all" | "MPI_Win_flush_local_all" => clocks.completes(rank, index, None),
+                _ => {}
+            }
+            match call.name {
                 "MPI_Win_fence" => {
                     shared.fence(rank);
                     clocks.fence(rank, index);

@@ -49,6 +49,8 @@ struct Rank {
     open: Vec<Place>,
     /// Blocking receives that it has begun.
     receives: Vec<u32>,
+    /// Where it has atomic operations that may not be done.
+    atomics: BTreeSet<Place>,
 }
 
 /// The clocks of all ranks.
@@ -100,6 +102,10 @@ impl Clocks {
     pub fn goes_on(&mut self, rank: u32) {
         if !self.on {
             return;
+        }
+        // What an atomic operation finds may have come there after its call.
+        for place in self.ranks[rank as usize].atomics.clone() {
+            self.meet(rank, place, Meets::All);
         }
         for (place, meets) in std::mem::take(&mut self.ranks[rank as usize].waits) {
             self.meet(rank, place, meets);
@@ -181,6 +187,18 @@ impl Clocks {
             let place = Place::Atomics(window, target);
             self.meet(rank, place, Meets::All);
             self.come(rank, place);
+            self.ranks[rank as usize].atomics.insert(place);
+        }
+    }
+
+    /// A flush or unlock begins, of one target or of all: when it is over the atomic operations there are done.
+    pub fn completes(&mut self, rank: u32, window: usize, target: Option<u32>) {
+        let own = &mut self.ranks[rank as usize];
+        let done = |place: &Place| matches!(*place, Place::Atomics(of, at) if of == window && target.is_none_or(|target| target == at));
+        let places: Vec<Place> = own.atomics.iter().copied().filter(done).collect();
+        for place in places {
+            own.atomics.remove(&place);
+            own.waits.push((place, Meets::All));
         }
     }
 
@@ -364,5 +382,18 @@ mod tests {
         };
         assert_eq!(clashes(true, false, flag), 0);
         assert_eq!(clashes(true, false, |clocks| clocks.atomic(2, 0, 0)), 1);
+        let done_before = |clocks: &mut Clocks| {
+            clocks.atomic(2, 0, 0);
+            clocks.completes(2, 0, Some(0));
+            clocks.goes_on(2);
+            clocks.atomic(1, 0, 0);
+        };
+        assert_eq!(clashes(true, false, done_before), 1);
+        let called_before = |clocks: &mut Clocks| {
+            clocks.atomic(2, 0, 0);
+            clocks.atomic(1, 0, 0);
+            clocks.completes(2, 0, Some(0));
+        };
+        assert_eq!(clashes(true, false, called_before), 0, "it is done after the other one");
     }
 }

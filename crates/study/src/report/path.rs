@@ -52,12 +52,12 @@ impl Message {
 
 /// Why there is none.
 pub fn lacks(summary: &Value, data: &Data) -> Option<&'static str> {
-    if data.table("calls").is_none() || data.table("transfers").is_none() {
-        return Some("there is no timeline with calls and messages: timeline=\"FILE\" or --timeline FILE gives one");
-    }
     let timeline = &summary["timeline"];
-    let part = !timeline["ended_s"].is_null() || timeline["from_s"].as_f64().unwrap_or(0.0) > 0.0 || !timeline["to_s"].is_null();
-    part.then_some("the timeline has a part of the run only; a higher timeline_limit gives more of it")
+    if !timeline["ended_s"].is_null() || timeline["from_s"].as_f64().unwrap_or(0.0) > 0.0 || !timeline["to_s"].is_null() {
+        return Some("the timeline has a part of the run only; a higher timeline_limit gives more of it");
+    }
+    let whole = data.table("calls").is_some() && data.table("transfers").is_some();
+    (!whole).then_some("there is no timeline with calls and messages: timeline=\"FILE\" or --timeline FILE gives one")
 }
 
 /// The path, in the order of time, without a gap. `live`: waiting was measured; in replays any operation may wait.
