@@ -129,7 +129,7 @@ RIGHT_PROGRAMS = (
     "rma_passive rma_self rma_random p2p_random p2p_mixed p2p_programs threads threads_calls threads_locks threads_multiple threads_self"
 ).split()
 # ... whose loads and stores are looked at, too.
-RIGHT_MEMORY = "p2p_waits p2p_random coll_nonblocking rma_fence rma_lock rma_pscw rma_passive rma_random".split()
+RIGHT_MEMORY = "p2p_waits coll_nonblocking rma_fence rma_lock rma_pscw rma_passive".split()
 # ... and with arguments: messages of three threads.
 RIGHT_ARGUMENTS = {"threads_mixed": ("p2p_mixed", "1", "3")}
 # Programs with one class of outcomes; few of their runs fit into seconds.
