@@ -425,21 +425,27 @@ const ASLEEP_AT_LOCK: u32 = 5;
 /// host takes its time. Our own choice: a second.
 const ASLEEP_ELSEWHERE: u32 = 1000;
 
+/// The thread has no turn any more, and so many locks of its library.
+fn without_turn(thread: &'static Thread, locks: u32) -> MutexGuard<'static, Callers> {
+    thread.vain_looks.store(0, Relaxed);
+    thread.unlocks.store(0, Relaxed);
+    thread.has_turn.store(false, Relaxed);
+    let mut callers = callers();
+    if callers.holder == address(thread) {
+        callers.holder = 0;
+    }
+    callers.keepers += locks;
+    KEEPERS.store(callers.keepers != 0, Relaxed);
+    callers
+}
+
 /// As [`take_turn`]. False: it has not got its turn.
 fn queue(thread: &'static Thread, wish: Wish, locks: u32, patience: Patience) -> bool {
     if threads::take_turns() {
         return queue_in_turn(thread, wish, locks, patience);
     }
     let me = address(thread);
-    thread.vain_looks.store(0, Relaxed);
-    thread.unlocks.store(0, Relaxed);
-    thread.has_turn.store(false, Relaxed);
-    let mut callers = callers();
-    if callers.holder == me {
-        callers.holder = 0;
-    }
-    callers.keepers += locks;
-    KEEPERS.store(callers.keepers != 0, Relaxed);
+    let mut callers = without_turn(thread, locks);
     // Whoever has parked the rank comes to what is due then by itself.
     let asked = callers.parked.is_some_and(|until| thread.clock() < until);
     if asked {
@@ -554,15 +560,7 @@ fn park_for(mut callers: MutexGuard<'static, Callers>, thread: &'static Thread, 
 /// As [`queue`], where one thread runs at a time: one of those that wait finds out who is next when nobody runs.
 fn queue_in_turn(thread: &'static Thread, wish: Wish, locks: u32, patience: Patience) -> bool {
     let me = address(thread);
-    thread.vain_looks.store(0, Relaxed);
-    thread.unlocks.store(0, Relaxed);
-    thread.has_turn.store(false, Relaxed);
-    let mut callers = callers();
-    if callers.holder == me {
-        callers.holder = 0;
-    }
-    callers.keepers += locks;
-    KEEPERS.store(callers.keepers != 0, Relaxed);
+    let mut callers = without_turn(thread, locks);
     callers.waiting.push(Waiter { thread, wish, asked: false });
     thread.inside.store(true, Relaxed);
     let order = if patience == Patience::Some { threads::order::SLEEPER } else { threads::order::CALLER };

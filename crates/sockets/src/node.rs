@@ -575,13 +575,7 @@ impl Node {
         match socket.kind {
             Kind::Fresh | Kind::Listener(_) => Err(libc::EPIPE),
             Kind::Tcp(handle) => {
-                if socket.error != 0 {
-                    return Err(std::mem::take(&mut socket.error));
-                }
-                let connection: &mut tcp::Socket<'_> = self.stack.sockets.get_mut(handle);
-                if matches!(connection.state(), tcp::State::SynSent | tcp::State::SynReceived) {
-                    return Err(libc::EAGAIN);
-                }
+                let connection = socket.connected(handle, &mut self.stack.sockets)?;
                 if !connection.may_send() {
                     return Err(libc::EPIPE);
                 }
@@ -628,13 +622,7 @@ impl Node {
         match socket.kind {
             Kind::Fresh | Kind::Listener(_) => Err(libc::ENOTCONN),
             Kind::Tcp(handle) => {
-                if socket.error != 0 {
-                    return Err(std::mem::take(&mut socket.error));
-                }
-                let connection: &mut tcp::Socket<'_> = self.stack.sockets.get_mut(handle);
-                if matches!(connection.state(), tcp::State::SynSent | tcp::State::SynReceived) {
-                    return Err(libc::EAGAIN);
-                }
+                let connection = socket.connected(handle, &mut self.stack.sockets)?;
                 if !connection.can_recv() {
                     return if connection.may_recv() { Err(libc::EAGAIN) } else { Ok(0) };
                 }

@@ -100,6 +100,22 @@ impl Socket {
         udp::Socket::new(buffer(receive), buffer(send))
     }
 
+    /// The connection of a stream. Its error is told once; while it is being made nothing can be sent or received.
+    pub(crate) fn connected<'a>(
+        &mut self,
+        handle: SocketHandle,
+        sockets: &'a mut SocketSet<'static>,
+    ) -> Result<&'a mut tcp::Socket<'static>, i32> {
+        if self.error != 0 {
+            return Err(std::mem::take(&mut self.error));
+        }
+        let connection: &mut tcp::Socket<'static> = sockets.get_mut(handle);
+        match connection.state() {
+            tcp::State::SynSent | tcp::State::SynReceived => Err(libc::EAGAIN),
+            _ => Ok(connection),
+        }
+    }
+
     /// What poll(2) would say now.
     pub(crate) fn look(&mut self, sockets: &SocketSet<'static>) -> Ready {
         match &self.kind {
