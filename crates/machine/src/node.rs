@@ -80,6 +80,8 @@ keys! {
         pub count: u32, in 1..=NODES_MAX;
         /// A node with ranks, whatever it does (docs/power.md).
         pub power: Power = "0 W", at "power.node";
+        /// The memory of a node with ranks, whatever it does.
+        pub memory: Power = "0 W", at "power.memory";
         /// The processor of the host.
         pub host: Processor => "";
         /// Processors of a node beside the host's, `[processor.NAME]` each.

@@ -334,7 +334,7 @@ impl RunOutcome {
         let ranks = &self.report.ranks;
         let processors = self.placement.iter().take(ranks.len()).map(|&id| self.machine.processor(id).0);
         let seconds = |part: fn(&RankTimes) -> SimTime| Column::Number(ranks.iter().map(|rank| Some(part(rank).as_s_f64())).collect());
-        Table::new(vec![
+        let columns = vec![
             ("rank", Column::Integer((0..ranks.len() as i64).collect())),
             ("node", Column::Integer(ranks.iter().map(|rank| i64::from(rank.node)).collect())),
             ("processor", Column::Text(processors.map(str::to_owned).collect())),
@@ -343,7 +343,8 @@ impl RunOutcome {
             ("waiting_s", seconds(|rank| rank.waiting)),
             ("finished_s", seconds(|rank| rank.finished)),
             ("mpi_calls", Column::Integer(ranks.iter().map(|rank| rank.calls as i64).collect())),
-        ])
+        ];
+        Table::new(columns.into_iter().chain(self.energy.iter().map(Energy::column)).collect())
     }
 
     /// Time by MPI function and call site.
@@ -378,7 +379,7 @@ impl RunOutcome {
         let ranks = data.table("ranks").map(|ranks| (String::from("ranks"), report::ranks_picture(ranks, &PARTS)));
         let waits = &self.report.waits;
         let deadlock = (!waits.is_empty()).then(|| (String::from("deadlock"), waits_picture("Who waits for whom", waits)));
-        ranks.into_iter().chain(deadlock).collect()
+        ranks.into_iter().chain(self.timeline.iter().flat_map(TimelineOutcome::pictures)).chain(deadlock).collect()
     }
 
     /// Writes `summary.json`, the resolved machine, the pictures, the tables, a page with everything, and the computing
