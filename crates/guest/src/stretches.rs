@@ -486,9 +486,14 @@ impl Stretches {
     }
 }
 
-/// The program goes on behind `call`, alone in its process or not.
-pub(crate) fn begin(call: Call, alone: bool) {
-    with(|stretches| stretches.begin(if alone { call } else { Call::default() }));
+/// The program goes on behind `call`, and no other thread of its process computes.
+pub(crate) fn begin(call: Call) {
+    with(|stretches| stretches.begin(call));
+}
+
+/// Whether stretches take their medians, or what a file gives them.
+pub(crate) fn are_charged() -> bool {
+    with(|stretches| stretches.medians).unwrap_or(false)
 }
 
 /// What the stretch takes that ends with `call`, in simulated time, if it was measured to take so many ps.

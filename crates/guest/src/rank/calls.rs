@@ -121,7 +121,7 @@ impl Rank {
             thread.in_call.store(false, Relaxed);
         }
         if !threads::compute_is_free() {
-            stretches::begin(self.stands, !threads::many());
+            threads::begin_stretch(self.stands);
         }
         self.mark_cpu();
         if let Some(thread) = threads::current() {

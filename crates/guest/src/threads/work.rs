@@ -8,7 +8,7 @@ use crate::stretches::{self, Promise};
 use narrows_channel::layout::Followed;
 use narrows_channel::{counter, handover};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64};
 use std::sync::{Mutex, PoisonError};
 
 /// So long between two marks is taken for CPU time without asking the kernel: a thread that has lost its core meanwhile
@@ -40,6 +40,31 @@ fn without_overhead(used: u64, computed: bool) -> Option<u64> {
 
 pub(super) fn to_ps(ns: u64, ppm: u64) -> u64 {
     (u128::from(ns) * 1000 * u128::from(ppm) / 1_000_000) as u64
+}
+
+/// The stretch that goes on: the thread whose it is, 0 for none.
+static STRETCH_OF: AtomicI32 = AtomicI32::new(0);
+/// CPU time of all other threads of the process when it began, ns.
+static OTHERS_NS: AtomicU64 = AtomicU64::new(0);
+
+/// CPU time of all threads of the process but the calling one, ns, to within what two questions to the kernel take.
+fn others_ns() -> u64 {
+    let own = cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or(0);
+    cpu_ns(libc::CLOCK_PROCESS_CPUTIME_ID).unwrap_or(0).saturating_sub(own)
+}
+
+/// Begins a stretch of computing behind `call`, see [`stretches`]. It is one only if no other thread computes until its
+/// end: workers of a library (OpenBLAS, OpenMP) that sleep do not show.
+pub(crate) fn begin_stretch(call: stretches::Call) {
+    if !many() {
+        return stretches::begin(call);
+    }
+    if stretches::are_charged() {
+        // SAFETY: no arguments.
+        STRETCH_OF.store(unsafe { libc::gettid() }, Relaxed);
+        OTHERS_NS.store(others_ns(), Relaxed);
+        stretches::begin(call);
+    }
 }
 
 impl Thread {
@@ -110,24 +135,36 @@ impl Thread {
         ns
     }
 
-    /// What the calling thread has computed since the last mark, ps; and a mark.
-    pub fn work_ps(&self) -> u64 {
+    /// What the calling thread has computed since the last mark, ps; and a mark. `call` is what ends it: a stretch of a
+    /// thread beside which no other one computes takes what [`stretches`] say.
+    pub fn work_until_ps(&self, call: stretches::Call) -> u64 {
         self.turn();
         let ppm = compute_ppm();
         if ppm == 0 {
             return 0;
         }
         let work = to_ps(self.used_ns(true), ppm);
-        if many() {
-            WORK_PS.fetch_add(work, Relaxed);
+        if !many() {
+            return stretches::end(call, work);
         }
+        let work = if self.was_alone() { stretches::end(call, work) } else { work };
+        WORK_PS.fetch_add(work, Relaxed);
         work
     }
 
-    /// The same, if it is alone in its process and `call` is what ends it: see [`stretches`].
-    pub fn work_until_ps(&self, call: stretches::Call) -> u64 {
-        let work = self.work_ps();
-        if compute_is_free() || many() { work } else { stretches::end(call, work) }
+    /// Whether the stretch that ends is its own, and no other thread has computed meanwhile. If others have, no stretch
+    /// begins before the next call.
+    fn was_alone(&self) -> bool {
+        let mine = STRETCH_OF.load(Relaxed) == self.id.load(Relaxed);
+        if !mine {
+            return false;
+        }
+        let others = others_ns();
+        let alone = others.saturating_sub(OTHERS_NS.swap(others, Relaxed)) < SHORT_NS;
+        if !alone {
+            STRETCH_OF.store(0, Relaxed);
+        }
+        alone
     }
 
     /// What the calling thread has done since the last mark was no computing.

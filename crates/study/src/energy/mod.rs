@@ -2,7 +2,7 @@
 
 mod over_time;
 
-pub(crate) use over_time::OverTime;
+pub(crate) use over_time::{OverTime, Stay};
 
 use crate::hardware::{Counts, Networks};
 use narrows_machine::{Machine, Processor, ProcessorPower};
@@ -210,7 +210,7 @@ impl Energy {
         let parts = self.parts().into_iter().filter(|(_, joules)| *joules > 0.0).map(|(name, joules)| format!("{name} {joules:.6}"));
         let mean = self.mean_power().map_or(String::new(), |power| format!("; {power:.3} W on average"));
         let each = [(self.per_rank(), "rank"), (self.per_byte(), "byte")];
-        let each: String = each.iter().filter_map(|(energy, of)| Some(format!("; {} a {of}", joules(energy.as_ref()?)))).collect();
+        let each: String = each.iter().filter_map(|(energy, of)| Some(format!("; {} a {of}", joules((*energy)?)))).collect();
         format!("energy {:.6} J ({}){mean}{each}", self.total(), parts.collect::<Vec<_>>().join(", "))
     }
 }

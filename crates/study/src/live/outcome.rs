@@ -138,20 +138,27 @@ impl RunOutcome {
     fn computing(&self) -> Option<String> {
         let (share, spread) = self.alike().unwrap_or_default();
         let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+        let rest = if share < LIKELY {
+            "; the rest came for the first time, or other threads of the rank computed beside it: OMP_NUM_THREADS=1 and \
+             OPENBLAS_NUM_THREADS=1 keep libraries from that"
+        } else {
+            ""
+        };
         match &self.compute {
             Compute::None => None,
             Compute::File(path) if share > ALL => Some(format!("computing: all from {}", path.display())),
             Compute::File(path) => Some(format!(
-                "computing: {} from {}; the rest is not in it and was measured, so the digest will not repeat",
+                "computing: {} from {}; the rest is not in it, or other threads of the rank computed beside it, and was measured: the digest will \
+                 not repeat",
                 percent(share),
                 path.display()
             )),
             Compute::Pooled => Some(format!(
-                "computing: {} took a median of what had come before between the same calls, on all ranks where theirs are near",
+                "computing: {} took a median of what had come before between the same calls, on all ranks where theirs are near{rest}",
                 percent(share)
             )),
             Compute::Sampled => {
-                Some(format!("computing: {} took the median of what had come before between the same calls", percent(share)))
+                Some(format!("computing: {} took the median of what had come before between the same calls{rest}", percent(share)))
             }
             Compute::Instructions(given) => self.counted.map(|counted| counted.line(given.is_some())),
             Compute::Measured if share >= LIKELY && spread > NOISY => Some(format!(
@@ -390,7 +397,7 @@ impl RunOutcome {
     pub fn save(&self, out: &Path) -> Result<(), TableError> {
         let summary = self.summary();
         write(&out.join("summary.json"), format!("{summary:#}\n"))?;
-        write(&out.join("machine.toml"), self.machine.to_toml())?;
+        write(&out.join("machine.toml"), self.machine.to_used_toml())?;
         let origin = Origin::here(Some(&self.machine.name), Some(self.seed));
         let tables = self.tables();
         // Those of the ranks are in the summary.

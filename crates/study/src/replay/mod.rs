@@ -624,7 +624,7 @@ impl ReplayOutcome {
     /// The folder takes no more.
     pub fn save(&self, out: &Path) -> Result<(), TableError> {
         if let Some(machine) = &self.machine {
-            write(&out.join("machine.toml"), machine.to_toml())?;
+            write(&out.join("machine.toml"), machine.to_used_toml())?;
         }
         for (name, table) in self.tables() {
             table.write(&out.join(name).with_extension("parquet"))?;

@@ -63,7 +63,7 @@ pub fn page(outcome: &TrafficOutcome, origin: &Origin) -> String {
 
 /// Writes everything into the folder `out`.
 pub fn save(out: &Path, outcome: &TrafficOutcome) -> Result<(), TableError> {
-    narrows_output::write(&out.join("machine.toml"), outcome.machine.to_toml())?;
+    narrows_output::write(&out.join("machine.toml"), outcome.machine.to_used_toml())?;
     for (name, table) in tables(outcome) {
         table.write(&out.join(name).with_extension("parquet"))?;
     }
