@@ -41,7 +41,7 @@ keys! {
         pub receive: SimTime = "1 us";
         /// Copies of the payload of a packet that is sent, on the core of its program.
         pub send_copies: u32 = 0, in 0..=16;
-        /// ... that is received.
+        /// Copies of the payload of a packet that is received, on the core of its program.
         pub receive_copies: u32 = 1, in 0..=16;
         /// Of these copies, on one core.
         pub copy_bandwidth: ByteRate, or "software.copy_bandwidth";

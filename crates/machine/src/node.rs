@@ -139,7 +139,7 @@ keys! {
         /// Replay: CPU time of combining what came with what is there, in each step of a reduction (live programs do it
         /// themselves).
         pub reduce: SimTime = "0 ns";
-        /// ... and of each 1,024 bytes of it.
+        /// Replay: CPU time of combining each 1,024 bytes, in addition to `reduce`.
         pub reduce_per_kib: SimTime = "0 ns";
         /// CPU time of reading a clock (`MPI_Wtime`).
         pub clock_read: SimTime, in SimTime::from_ns(1)..;
