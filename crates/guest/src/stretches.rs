@@ -486,14 +486,14 @@ impl Stretches {
     }
 }
 
-/// The program goes on behind `call`, and no other thread of its process computes.
+/// The program goes on behind `call`.
 pub(crate) fn begin(call: Call) {
     with(|stretches| stretches.begin(call));
 }
 
-/// Whether stretches take their medians, or what a file gives them.
-pub(crate) fn are_charged() -> bool {
-    with(|stretches| stretches.medians).unwrap_or(false)
+/// Whether a file gives what stretches take.
+pub(crate) fn are_given() -> bool {
+    with(|stretches| stretches.given).unwrap_or(false)
 }
 
 /// What the stretch takes that ends with `call`, in simulated time, if it was measured to take so many ps.

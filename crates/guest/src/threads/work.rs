@@ -3,13 +3,13 @@
 use super::host::{cpu_ns, wall_ns};
 use super::instructions::{self, counted_in};
 use super::{Thread, WORK_PS, compute_is_free, compute_ppm, many};
-use crate::attach;
 use crate::stretches::{self, Promise};
+use crate::{attach, chance};
 use narrows_channel::layout::Followed;
 use narrows_channel::{counter, handover};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// So long between two marks is taken for CPU time without asking the kernel: a thread that has lost its core meanwhile
 /// was away for longer.
@@ -42,10 +42,12 @@ pub(super) fn to_ps(ns: u64, ppm: u64) -> u64 {
     (u128::from(ns) * 1000 * u128::from(ppm) / 1_000_000) as u64
 }
 
-/// The stretch that goes on: the thread whose it is, 0 for none.
+/// The thread whose stretch goes on; 0: none.
 static STRETCH_OF: AtomicI32 = AtomicI32::new(0);
-/// CPU time of all other threads of the process when it began, ns.
-static OTHERS_NS: AtomicU64 = AtomicU64::new(0);
+/// CPU time that all other threads of the process had when the first stretch beside them began, ns.
+static OTHERS_NS: OnceLock<u64> = OnceLock::new();
+/// Threads that are made, or wake for an end, take less together. Our own choice.
+const IDLE_NS: u64 = 1_000_000;
 
 /// CPU time of all threads of the process but the calling one, ns, to within what two questions to the kernel take.
 fn others_ns() -> u64 {
@@ -53,18 +55,16 @@ fn others_ns() -> u64 {
     cpu_ns(libc::CLOCK_PROCESS_CPUTIME_ID).unwrap_or(0).saturating_sub(own)
 }
 
-/// Begins a stretch of computing behind `call`, see [`stretches`]. It is one only if no other thread computes until its
-/// end: workers of a library (OpenBLAS, OpenMP) that sleep do not show.
+/// The calling thread begins a stretch of computing behind `call`, see [`stretches`].
 pub(crate) fn begin_stretch(call: stretches::Call) {
-    if !many() {
-        return stretches::begin(call);
-    }
-    if stretches::are_charged() {
+    if many() {
         // SAFETY: no arguments.
         STRETCH_OF.store(unsafe { libc::gettid() }, Relaxed);
-        OTHERS_NS.store(others_ns(), Relaxed);
-        stretches::begin(call);
+        if stretches::are_given() {
+            OTHERS_NS.get_or_init(others_ns);
+        }
     }
+    stretches::begin(call);
 }
 
 impl Thread {
@@ -135,36 +135,24 @@ impl Thread {
         ns
     }
 
-    /// What the calling thread has computed since the last mark, ps; and a mark. `call` is what ends it: a stretch of a
-    /// thread beside which no other one computes takes what [`stretches`] say.
+    /// What the calling thread has computed since the last mark, ps; and a mark. `call` is what ends it: a stretch that
+    /// the thread itself has begun takes what [`stretches`] say.
     pub fn work_until_ps(&self, call: stretches::Call) -> u64 {
         self.turn();
         let ppm = compute_ppm();
         if ppm == 0 {
             return 0;
         }
-        let work = to_ps(self.used_ns(true), ppm);
+        let measured = to_ps(self.used_ns(true), ppm);
         if !many() {
-            return stretches::end(call, work);
+            return stretches::end(call, measured);
         }
-        let work = if self.was_alone() { stretches::end(call, work) } else { work };
+        let work = if STRETCH_OF.load(Relaxed) == self.id.load(Relaxed) { stretches::end(call, measured) } else { measured };
         WORK_PS.fetch_add(work, Relaxed);
+        if OTHERS_NS.get().is_some_and(|before| others_ns().saturating_sub(*before) > IDLE_NS) {
+            chance::others_compute();
+        }
         work
-    }
-
-    /// Whether the stretch that ends is its own, and no other thread has computed meanwhile. If others have, no stretch
-    /// begins before the next call.
-    fn was_alone(&self) -> bool {
-        let mine = STRETCH_OF.load(Relaxed) == self.id.load(Relaxed);
-        if !mine {
-            return false;
-        }
-        let others = others_ns();
-        let alone = others.saturating_sub(OTHERS_NS.swap(others, Relaxed)) < SHORT_NS;
-        if !alone {
-            STRETCH_OF.store(0, Relaxed);
-        }
-        alone
     }
 
     /// What the calling thread has done since the last mark was no computing.

@@ -138,27 +138,20 @@ impl RunOutcome {
     fn computing(&self) -> Option<String> {
         let (share, spread) = self.alike().unwrap_or_default();
         let percent = |share: f64| format!("{:.1} %", 100.0 * share);
-        let rest = if share < LIKELY {
-            "; the rest came for the first time, or other threads of the rank computed beside it: OMP_NUM_THREADS=1 and \
-             OPENBLAS_NUM_THREADS=1 keep libraries from that"
-        } else {
-            ""
-        };
         match &self.compute {
             Compute::None => None,
             Compute::File(path) if share > ALL => Some(format!("computing: all from {}", path.display())),
             Compute::File(path) => Some(format!(
-                "computing: {} from {}; the rest is not in it, or other threads of the rank computed beside it, and was measured: the digest will \
-                 not repeat",
+                "computing: {} from {}; the rest is not in it and was measured, so the digest will not repeat",
                 percent(share),
                 path.display()
             )),
             Compute::Pooled => Some(format!(
-                "computing: {} took a median of what had come before between the same calls, on all ranks where theirs are near{rest}",
+                "computing: {} took a median of what had come before between the same calls, on all ranks where theirs are near",
                 percent(share)
             )),
             Compute::Sampled => {
-                Some(format!("computing: {} took the median of what had come before between the same calls{rest}", percent(share)))
+                Some(format!("computing: {} took the median of what had come before between the same calls", percent(share)))
             }
             Compute::Instructions(given) => self.counted.map(|counted| counted.line(given.is_some())),
             Compute::Measured if share >= LIKELY && spread > NOISY => Some(format!(
@@ -172,7 +165,7 @@ impl RunOutcome {
 
     /// What this computer has decided about threads, a line each: the digest may not repeat.
     fn decided(&self) -> Vec<String> {
-        const WHAT: [(u32, &str); 7] = [
+        const WHAT: [(u32, &str); 8] = [
             (decided::LOCK, "which thread takes a lock first is this computer's affair"),
             (decided::WORK, "a thread computes for more than 0.1 s between two calls"),
             (decided::LOOKS, "a thread takes a lock again and again until another one has come"),
@@ -180,10 +173,16 @@ impl RunOutcome {
             (decided::SLEEP, "a thread waits for something that is not simulated"),
             (decided::LATE, "a thread was slower on this computer than others waited for"),
             (decided::PORTALS, "several threads call Portals"),
+            (
+                decided::BESIDE,
+                "threads that do not call MPI compute, and the file has no times of theirs; OMP_NUM_THREADS=1 and OPENBLAS_NUM_THREADS=1 \
+                 keep libraries from that",
+            ),
         ];
-        let all = self.report.decided.iter().filter(|(_, bits)| bits & decided::CALLERS != 0);
+        // One caller decides about nothing that messages depend on, unless it waits for threads that compute.
+        let counts = |bits: u32, bit: u32| bits & bit != 0 && (bits & decided::CALLERS != 0 || bit == decided::BESIDE);
         let of = |&(bit, what): &(u32, &str)| {
-            let ranks: Vec<_> = all.clone().filter(|(_, bits)| bits & bit != 0).map(|(rank, _)| *rank).collect();
+            let ranks: Vec<_> = self.report.decided.iter().filter(|(_, bits)| counts(*bits, bit)).map(|(rank, _)| *rank).collect();
             let first = ranks.first()?;
             let more = if ranks.len() > 1 { format!(" and {} more", ranks.len() - 1) } else { String::new() };
             Some(format!("the digest may not repeat: {what} (rank {first}{more})"))
