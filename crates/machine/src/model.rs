@@ -320,7 +320,7 @@ keys! {
         pub channels: u32 = 4, in 1..=1 << 16, of EXANET;
         /// Longest payload that goes through packetizer and mailbox; longer ones by RDMA.
         pub short_limit: Bytes = "32 B", of EXANET;
-        /// Bytes of such a message beside its payload.
+        /// Bytes of a short message in addition to its payload.
         pub header: Bytes = "24 B", of EXANET;
         /// From the last store of a message to its cell on the way: the packetizer reads one after the other.
         pub packetizer: SimTime, of EXANET;
@@ -343,9 +343,9 @@ keys! {
         pub mailbox_room: u32 = 0, in 0..=1 << 20, of EXANET;
         /// From a refusal to the message's next try.
         pub resend: SimTime = "1 us", of EXANET;
-        /// The packetizer sends a message again if it has heard nothing for so long; 0: it has no timer.
+        /// The packetizer sends a message again if no acknowledgement arrives for this time; 0: it has no timer.
         pub timeout: SimTime = "0 ns", of EXANET;
-        /// Of a million blocks so many find no page at their target when they come first, and are sent again.
+        /// Number of blocks in a million that find no page at their target when they first arrive, and are sent again.
         pub page_faults: u32 = 0, in 0..=1_000_000, of EXANET;
         /// Until the operating system has made the page of a block.
         pub fault_time: SimTime = "10 us", of EXANET;
@@ -383,7 +383,8 @@ keys! {
         pub virtual_channels: u32 = 1, in 1..=16;
         /// Input buffer of each virtual channel of each port.
         pub buffer: Bytes, in Bytes(1)..;
-        /// Messages shorter than this do not take its rails, if there are others; the first rail takes all.
+        /// Messages shorter than this do not take the rails of this network, if there are others; the first rail takes
+        /// all.
         pub rail_minimum: Bytes = "0 B", of MPC;
         /// Packets that a NIC reads from memory ahead of its link, per virtual network.
         pub read_window: u32 = 4, in 1..=1 << 16;
@@ -399,7 +400,7 @@ keys! {
         pub congestion: [Control; VIRTUAL_NETWORKS as usize] = "none";
         /// Links that lose, break, repeat or delay packets or are slow, switches that die, NICs that are reset
         /// (docs/faults.md), such as `"link=leaf0:7 loss=1e-4 from=1ms to=2ms"`; without `link` all of them. `--fault`
-        /// says others in their place.
+        /// replaces them.
         pub faults: Vec<String> = [];
         /// Parameters that only priority flow control has.
         pub pfc: PauseConfig => "pfc";
@@ -533,8 +534,8 @@ keys! {
         /// Ports number their packets and send again what is lost: `ordered` takes the next packet only (go-back-N),
         /// `unordered` every one once (selective repeat); `none`: nothing may be lost.
         pub delivery: Delivery = "none";
-        /// Virtual networks, 0 to 3, whose flows are unordered beside ordered ones; the NICs of BXI send requests in 0
-        /// and responses in 1.
+        /// Virtual networks, 0 to 3, whose flows are unordered, next to ordered ones; the NICs of BXI send requests in
+        /// 0 and responses in 1.
         pub unordered: Vec<u32> = [], in 0..=1 << 22;
         /// Packets to one port that may wait for their acknowledgement.
         pub window: u32 = 1024, in 1..=1 << 15;
@@ -629,7 +630,7 @@ keys! {
     pub struct Storage {
         /// Of each read, write or flush, and of each look at a lock: no look is free.
         pub latency: SimTime = "100 us", in SimTime::from_ns(1)..;
-        /// What all nodes share.
+        /// Bandwidth of the storage, which all nodes share.
         pub bandwidth: ByteRate = "10 GB/s";
     }
 }
@@ -672,8 +673,8 @@ keys! {
     pub struct Mpc {
         /// Shortest message that is cut for several rails.
         pub minimum: Bytes = "512 KiB", of MPC;
-        /// How: into fragments, to the rails in turn from the first one; into equal parts, one for each; or into parts
-        /// as long as the rails are fast.
+        /// How such a message is cut: into fragments, to the rails in turn from the first one; into equal parts, one
+        /// for each rail; or into parts in proportion to the rates of the rails.
         pub distribution: Distribution = "fragments", of MPC;
         /// A fragment, up to `message.max_portals_message`; the last one is shorter.
         pub fragment: Bytes = "64 MiB", in Bytes(1).., of MPC;

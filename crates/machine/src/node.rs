@@ -84,7 +84,7 @@ keys! {
         pub memory: Power = "0 W", at "power.memory";
         /// The processor of the host.
         pub host: Processor => "";
-        /// Processors of a node beside the host's, `[processor.NAME]` each.
+        /// Processors of a node in addition to the host's, `[processor.NAME]` each.
         pub processors: Vec<String> = [];
         /// The networks that a node joins, of `machine.fabrics`; none: all of them.
         pub fabrics: Vec<String> = [];
