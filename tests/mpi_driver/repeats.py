@@ -117,6 +117,8 @@ def computing_repeats(tests: Tests, mpi: Mpi, ranks: int, sleepers: int = 0) -> 
             first, second = ({key: summary[key] for key in ("digest", "simulated_s", "per_rank")} for _, summary, _ in same)
             if first != second:
                 raise Failure(f"{first} and then {second}")
+            if "computing: all from" not in simulated(folder, ranks, "--compute", longer(file, folder))[2]:
+                raise Failure("the share that the file gives hangs on what this computer measures")
             halved = simulated(folder, ranks, "--compute", file, "--compute-scale", one_rank(file, folder, 0.5))[1]
             times = [(a["computing_s"], b["computing_s"]) for a, b in zip(first["per_rank"], halved["per_rank"])]
             if halved["compute_alone"]["factor"] != 0.5 or any(abs(b / a - 0.5) > 1e-4 for a, b in times):
@@ -135,6 +137,15 @@ def computing_repeats(tests: Tests, mpi: Mpi, ranks: int, sleepers: int = 0) -> 
                 raise Failure(f"times of {ranks} ranks were taken for {ranks + 1}: {tail(outcome)}")
 
     return test
+
+
+def longer(file: str, folder: str) -> str:
+    """The same work on a computer that takes three times as long."""
+    ranks = json.loads(Path(file).read_text())["ranks"]
+    path = Path(folder, "longer.json")
+    slow = [[[kind, seen, 3 * time] for kind, seen, time in rank] for rank in ranks]
+    path.write_text(json.dumps({"narrows_computing": 1, "ranks": slow}))
+    return str(path)
 
 
 def one_rank(file: str, folder: str, factor: float) -> str:

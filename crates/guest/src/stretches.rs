@@ -504,7 +504,7 @@ pub(crate) fn end(call: Call, ps: u64) -> u64 {
     if let Some(median) = charge.median {
         // By the process only: the simulator reads it at the end.
         let add = |to: &AtomicU64, ps: u64| to.store(to.load(Relaxed) + ps, Relaxed);
-        add(&header.alike_ps, ps);
+        add(&header.alike_ps, charge.ps);
         add(&header.spread_ps, ps.abs_diff(median));
     }
     charge.ps
