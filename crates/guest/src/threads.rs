@@ -47,8 +47,8 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+pub(crate) use work::calibrate;
 use work::to_ps;
-pub(crate) use work::{begin_stretch, calibrate};
 
 /// How long a thread sleeps that must not get ahead of another one, before it looks how far that one is: at least, and
 /// at most.

@@ -9,7 +9,7 @@ use narrows_channel::layout::Followed;
 use narrows_channel::{counter, handover};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// So long between two marks is taken for CPU time without asking the kernel: a thread that has lost its core meanwhile
 /// was away for longer.
@@ -44,28 +44,10 @@ pub(super) fn to_ps(ns: u64, ppm: u64) -> u64 {
 
 /// The thread whose stretch goes on; 0: none.
 static STRETCH_OF: AtomicI32 = AtomicI32::new(0);
-/// CPU time that all other threads of the process had when the first stretch beside them began, ns.
-static OTHERS_NS: OnceLock<u64> = OnceLock::new();
+/// What other threads have computed, ps.
+static OTHERS_PS: AtomicU64 = AtomicU64::new(0);
 /// Threads that are made, or wake for an end, take less together. Our own choice.
-const IDLE_NS: u64 = 1_000_000;
-
-/// CPU time of all threads of the process but the calling one, ns, to within what two questions to the kernel take.
-fn others_ns() -> u64 {
-    let own = cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or(0);
-    cpu_ns(libc::CLOCK_PROCESS_CPUTIME_ID).unwrap_or(0).saturating_sub(own)
-}
-
-/// The calling thread begins a stretch of computing behind `call`, see [`stretches`].
-pub(crate) fn begin_stretch(call: stretches::Call) {
-    if many() {
-        // SAFETY: no arguments.
-        STRETCH_OF.store(unsafe { libc::gettid() }, Relaxed);
-        if stretches::are_given() {
-            OTHERS_NS.get_or_init(others_ns);
-        }
-    }
-    stretches::begin(call);
-}
+const IDLE_PS: u64 = 1_000_000_000;
 
 impl Thread {
     /// CPU time since the last mark, ns, or what takes its place, without what it costs to ask; and a mark. `computed`:
@@ -144,15 +126,21 @@ impl Thread {
             return 0;
         }
         let measured = to_ps(self.used_ns(true), ppm);
-        if !many() {
-            return stretches::end(call, measured);
+        let own = !many() || STRETCH_OF.load(Relaxed) == self.id.load(Relaxed);
+        let work = if own { stretches::end(call, measured) } else { measured };
+        if many() {
+            WORK_PS.fetch_add(work, Relaxed);
         }
-        let work = if STRETCH_OF.load(Relaxed) == self.id.load(Relaxed) { stretches::end(call, measured) } else { measured };
-        WORK_PS.fetch_add(work, Relaxed);
-        if OTHERS_NS.get().is_some_and(|before| others_ns().saturating_sub(*before) > IDLE_NS) {
+        if !own && OTHERS_PS.fetch_add(work, Relaxed) + work > IDLE_PS && stretches::are_given() {
             chance::others_compute();
         }
         work
+    }
+
+    /// It begins a stretch of computing behind `call`, see [`stretches`].
+    pub fn begin_stretch(&self, call: stretches::Call) {
+        STRETCH_OF.store(self.id.load(Relaxed), Relaxed);
+        stretches::begin(call);
     }
 
     /// What the calling thread has done since the last mark was no computing.
