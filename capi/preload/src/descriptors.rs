@@ -8,7 +8,7 @@
 use crate::clock::{self, NS_PER_S, PS_PER_NS, View};
 use crate::portals::{self, File};
 use crate::symbols::real;
-use crate::{files, launcher, net, sleep};
+use crate::{files, launcher, net, sleep, state};
 use libc::{
     c_int, c_void, epoll_event, fd_set, iovec, msghdr, nfds_t, pollfd, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
 };
@@ -695,6 +695,9 @@ unsafe extern "C" fn shutdown(socket: c_int, how: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn close(file: c_int) -> c_int {
+    if state::in_program() {
+        portals::closes(file);
+    }
     if net::simulated(file).is_some() {
         net::closes(file);
     } else {

@@ -126,6 +126,18 @@ fn close() {
     }
 }
 
+/// The program is about to close `file`. If that is the one above it closes all that it finds: the simulator may have
+/// to say so, because the process may lose its launcher by that.
+pub fn closes(file: i32) {
+    let own = ALIVE.load(Acquire);
+    if own >= 0
+        && file == own
+        && let Ok(shared) = shared()
+    {
+        shared.rank.closes_all.store(1, Release);
+    }
+}
+
 /// The rank is about to end the job with `code`, by MPI_Abort or by asking its launcher. Only the first one counts.
 pub fn ends_job(code: i32) {
     let Ok(shared) = shared() else { return };
