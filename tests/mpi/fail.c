@@ -12,6 +12,7 @@
  * segv           writes to address 0 while the others wait
  * kill           kill(getpid(), SIGKILL) while the others wait
  * close          closes all descriptors, also those of its MPI library, while the others wait
+ * close_from     the same by closefrom(3)
  * c_abort        abort() while the others wait
  * fpe            divides by zero
  * truncate       a fatal MPI error: a message longer than its receive
@@ -158,6 +159,10 @@ int main(int argc, char **argv)
         if (!strcmp(how, "close")) {
             for (int file = 3; file < 1024; file++)
                 close(file);
+            MPI_Barrier(WORLD);
+        }
+        if (!strcmp(how, "close_from")) {
+            closefrom(3);
             MPI_Barrier(WORLD);
         }
         if (!strcmp(how, "fpe"))

@@ -426,7 +426,10 @@ def cases(programs: int = 400) -> list[Case]:
         fail_case("segv", says=(*place, r"SIGSEGV|signal 11|segmentation", r"MPI_Barrier"), runners=both),
         fail_case("kill", says=(*place, r"SIGKILL|signal 9|killed", r"MPI_Barrier"), runners=both),
         # Open MPI's launcher does not notice, and its own thread loops.
-        fail_case("close", says=(*place, r"SIGKILL.*closed descriptors that it had not opened"), mpis=("mpich",), runners=narrows),
+        *[
+            fail_case(how, says=(*place, r"SIGKILL.*closed descriptors that it had not opened"), mpis=("mpich",), runners=narrows)
+            for how in ("close", "close_from")
+        ],
         fail_case("c_abort", says=(*place, r"SIGABRT|signal 6|abort"), runners=both),
         fail_case("fpe", says=(*place, r"SIGFPE|signal 8|floating"), runners=both),
         fail_case("truncate", says=(r"rank 1\b", r"MPI_Recv"), runners=both),

@@ -382,10 +382,10 @@ pub extern "C" fn narrows_lock_is_given(place: usize) {
     let _ = catch_unwind(|| chance::lock_is_given(place));
 }
 
-/// The program is about to close this descriptor.
+/// The program is about to close the descriptors from `first` to `last`.
 #[unsafe(no_mangle)]
-pub extern "C" fn narrows_closes(file: c_int) {
-    let _ = catch_unwind(|| life::closes(file));
+pub extern "C" fn narrows_closes(first: c_uint, last: c_uint) {
+    let _ = catch_unwind(|| life::closes(first, last));
 }
 
 /// Ends the process, which does what cannot be in a run, with a line of so many bytes that says why.

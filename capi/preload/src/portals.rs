@@ -53,7 +53,7 @@ unsafe extern "C" {
     fn narrows_program_ends(status: c_int);
     fn narrows_exits(status: c_int);
     fn narrows_threads_refused();
-    fn narrows_closes(file: c_int);
+    fn narrows_closes(first: c_uint, last: c_uint);
     fn narrows_refuses(why: *const u8, length: usize);
     fn narrows_lock_is_taken(place: usize, waits: c_int) -> c_int;
     fn narrows_lock_is_given(place: usize);
@@ -467,10 +467,10 @@ pub fn program_ends(status: c_int) {
     state::guarded(|| unsafe { narrows_program_ends(status) });
 }
 
-/// The program is about to close this descriptor.
-pub fn closes(file: c_int) {
-    // SAFETY: plain number.
-    state::guarded(|| unsafe { narrows_closes(file) });
+/// The program is about to close the descriptors from `first` to `last`.
+pub fn closes(first: c_uint, last: c_uint) {
+    // SAFETY: plain numbers.
+    state::guarded(|| unsafe { narrows_closes(first, last) });
 }
 
 /// Ends the process with a line that says why: it does what cannot be in a run.

@@ -140,7 +140,7 @@ int narrows_accesses_file(uint64_t bytes) { return (void)bytes, 0; }
 void narrows_born(void) {}
 void narrows_joins(void) {}
 void narrows_program_ends(int status) { (void)status; }
-void narrows_closes(int file) { (void)file; }
+void narrows_closes(unsigned first, unsigned last) { (void)first, (void)last; }
 void narrows_refuses(const char *why, size_t length) {
     note("refuses %.*s\n", (int)length, why);
     _exit(1);

@@ -126,13 +126,14 @@ fn close() {
     }
 }
 
-/// The program is about to close `file`. If that is the one above it closes all that it finds: the simulator may have
-/// to say so, because the process may lose its launcher by that.
-pub fn closes(file: i32) {
-    let own = ALIVE.load(Acquire);
-    if own >= 0
-        && file == own
+/// The program is about to close these descriptors. If the one above is among them it closes all that it finds: the
+/// simulator may have to say so, because the process may lose its launcher by that.
+pub fn closes(first: u32, last: u32) {
+    if let Ok(own) = u32::try_from(ALIVE.load(Acquire))
+        && (first..=last).contains(&own)
         && let Ok(shared) = shared()
+        // A child of vfork has its memory, and closes files of its own.
+        && shared.rank.pid.load(Acquire) == std::process::id()
     {
         shared.rank.closes_all.store(1, Release);
     }
