@@ -129,7 +129,7 @@ RIGHT_PROGRAMS = (
     "rma_passive rma_self rma_random p2p_random p2p_mixed p2p_programs threads threads_calls threads_locks threads_multiple threads_self"
 ).split()
 # ... whose loads and stores are looked at, too.
-RIGHT_MEMORY = "p2p_waits coll_nonblocking rma_fence rma_lock rma_pscw rma_passive".split()
+RIGHT_MEMORY = "p2p_random p2p_any p2p_waits coll_nonblocking rma_fence rma_lock rma_pscw rma_passive rma_random".split()
 # ... and with arguments: messages of three threads.
 RIGHT_ARGUMENTS = {"threads_mixed": ("p2p_mixed", "1", "3")}
 # Programs with one class of outcomes; few of their runs fit into seconds.
@@ -204,13 +204,14 @@ def right(mpi: Mpi, folder: Path, program: str, what: str = "strict") -> None:
 
 
 def silent(mpi: Mpi, folder: Path) -> None:
-    """A check changes nothing: the digest is the same."""
-    binary = build(mpi, RIGHT / "p2p_waits.c", folder / mpi.name / "silent")
-    digests = set()
-    for options in ([], ["--check"]):
-        done = narrows(mpi, "run", "-n", "4", "--compute", "none", *options, "--", binary)
-        digests.add(re.search(r"digest (\w+)", done.stderr).group(1))
-    expect("digests", 1, len(digests))
+    """A check changes nothing: the digest is the same, of a program that polls too."""
+    for program in ("p2p_waits", "p2p_stealing"):
+        binary = build(mpi, RIGHT / f"{program}.c", folder / mpi.name / "silent")
+        digests = set()
+        for options in ([], ["--check"], ["--check=memory"]):
+            done = narrows(mpi, "run", "-n", "4", "--compute", "none", *options, "--", binary)
+            digests.add(re.search(r"digest (\w+)", done.stderr).group(1))
+        expect(f"digests of {program}", 1, len(digests))
 
 
 def explored(mpi: Mpi, out: Path, binary: str, runs: int, jobs: int, ranks: int = 4) -> dict:

@@ -11,6 +11,8 @@
  * bad_rank       a fatal MPI error: a message to rank 99
  * segv           writes to address 0 while the others wait
  * kill           kill(getpid(), SIGKILL) while the others wait
+ * close          closes all descriptors, also those of its MPI library, while the others wait
+ * close_from     the same by closefrom(3)
  * c_abort        abort() while the others wait
  * fpe            divides by zero
  * truncate       a fatal MPI error: a message longer than its receive
@@ -154,6 +156,15 @@ int main(int argc, char **argv)
             kill(getpid(), SIGKILL);
         if (!strcmp(how, "c_abort"))
             abort();
+        if (!strcmp(how, "close")) {
+            for (int file = 3; file < 1024; file++)
+                close(file);
+            MPI_Barrier(WORLD);
+        }
+        if (!strcmp(how, "close_from")) {
+            closefrom(3);
+            MPI_Barrier(WORLD);
+        }
         if (!strcmp(how, "fpe"))
             zero = (rank + 7) / zero; /* gcc computes 1 / x without dividing */
         if (!strcmp(how, "busy"))

@@ -97,6 +97,7 @@ def cases(programs: int = 400) -> list[Case]:
         Case("p2p_sendrecv", "p2p_sendrecv.c"),
         Case("p2p_waits", "p2p_waits.c"),
         Case("p2p_random", "p2p_random.c"),
+        Case("p2p_stealing", "p2p_stealing.c", ranks=(2, 4, 16)),
         Case("p2p_mixed", "p2p_mixed.c", ("1",), ranks=(2, 4, 16)),
         Case("flow_p2p_mixed", "p2p_mixed.c", ("2",), options=("--network", "flow", "--compute", "measured", "--ppn", "2"), ranks=(5,), runners=narrows),
         *[
@@ -145,6 +146,8 @@ def cases(programs: int = 400) -> list[Case]:
         Case("split_types", "split_types.c", options=("--ppn", "2"), ranks=(4,), runners=narrows, expected=lambda n: f"split_types: ranks={n} checks={n} ok"),
         Case("local_rank", "local_rank.c", options=("--ppn", "3"), ranks=(4,), runners=narrows),
         Case("preload_replaced", "preload_replaced.c", ranks=(2,), runners=narrows, expected=lambda n: f"preload_replaced: ranks={n} checks={3 * n} ok"),
+        Case("preload_spawned", "preload_replaced.c", ("spawn",), ranks=(2,), runners=narrows, expected=lambda n: f"preload_replaced: ranks={n} checks={3 * n} ok"),
+        Case("forked", "forked.c", ranks=(2,), runners=narrows, says=(r"narrows: MPI_Send in a child of a rank that was made by fork",), expected=lambda n: f"forked: ranks={n} checks={3 * n} ok"),
         Case("environment", "environment.c", verify=time_is_simulated),
         Case("late", "late.c", mpis=("debian",), ranks=(2,), runners=narrows, timeout=60, says=(r"warning: the others have waited for 20 s in MPI_Init for rank 1 on node001",), expected=lambda n: f"late: ranks={n} checks={n} ok"),
         Case("job", "job.c", ranks=(2,), mpis=("debian",), runners=narrows, clean=no_lines, expected=nothing),
@@ -422,6 +425,11 @@ def cases(programs: int = 400) -> list[Case]:
         fail_case("abort", says=(*place, r"MPI_Abort", r"\b5\b"), runners=both),
         fail_case("segv", says=(*place, r"SIGSEGV|signal 11|segmentation", r"MPI_Barrier"), runners=both),
         fail_case("kill", says=(*place, r"SIGKILL|signal 9|killed", r"MPI_Barrier"), runners=both),
+        # Open MPI's launcher does not notice, and its own thread loops.
+        *[
+            fail_case(how, says=(*place, r"SIGKILL.*closed descriptors that it had not opened"), mpis=("mpich",), runners=narrows)
+            for how in ("close", "close_from")
+        ],
         fail_case("c_abort", says=(*place, r"SIGABRT|signal 6|abort"), runners=both),
         fail_case("fpe", says=(*place, r"SIGFPE|signal 8|floating"), runners=both),
         fail_case("truncate", says=(r"rank 1\b", r"MPI_Recv"), runners=both),

@@ -60,7 +60,7 @@ int main(int argc, char **argv)
 }
 """
 SCRIBBLES = {"everywhere": r"rank 1 on \S+ was killed by SIGSEGV", **dict.fromkeys(["ff", "00", "17"], r"rank 1 on \S+ has written over the memory")}
-TROUBLES = ("trouble_provider", "trouble_process_vm", "trouble_domains", *(f"trouble_scribble_{how}" for how in SCRIBBLES), "trouble_scribble_words", "trouble_shm_full")
+TROUBLES = ("trouble_provider", "trouble_process_vm", "trouble_domains", "trouble_script", *(f"trouble_scribble_{how}" for how in SCRIBBLES), "trouble_scribble_words", "trouble_shm_full")
 NEW_SHM = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=64k tmpfs /dev/shm && exec "$@"', "sh"]
 
 
@@ -86,6 +86,9 @@ def troubles(tests: Tests, mpi: Mpi) -> list[tuple[str, Callable[[], None]]]:
     def trouble(command: list[str], *says: str) -> Callable[[], None]:
         return refusal(tests, mpi, command, *says, lines=200)
 
+    script = folder / f"{mpi.name}.sh"
+    script.write_text(f"#!/bin/sh\n{mpi.tool('mpiexec')} -n 2 {hello}\n")
+    script.chmod(0o755)
     scribble = [str(tests.narrows), "run", "-n", "4", "--machine", tests.options.machine, "--compute", "none", "--timeout", "10", "--", tests.built(mpi, "scribble.c")]
 
     def words() -> None:
@@ -101,6 +104,7 @@ def troubles(tests: Tests, mpi: Mpi) -> list[tuple[str, Callable[[], None]]]:
         *((f"trouble_scribble_{how}", trouble([*scribble, how], says)) for how, says in SCRIBBLES.items()),
         ("trouble_scribble_words", words),
         ("trouble_provider", trouble([str(folder / "narrows"), *options, hello], r"narrows: .*MPI_Init\b.*provider `narrows`.*FI_LOG_LEVEL")),
+        ("trouble_script", trouble([str(tests.narrows), *options, str(script)], rf"narrows: mpiexec\S*, which a script has started: .*write narrows run -n 2 -- {re.escape(hello)}\n")),
         ("trouble_process_vm", trouble([str(forbid), str(tests.narrows), *options, bytes_, "100000", "20"], r"process_vm_readv.* forbidden.*SYS_PTRACE")),
         ("trouble_domains", trouble([str(tests.narrows), *domains, bytes_, "100000", "20"], r"node \d has refused an access of rank \d.* domain 1\b.* address 0x.* domain 2\b|domain 2\b.* address 0x.* domain 1\b")),
     ]

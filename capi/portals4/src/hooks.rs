@@ -382,6 +382,23 @@ pub extern "C" fn narrows_lock_is_given(place: usize) {
     let _ = catch_unwind(|| chance::lock_is_given(place));
 }
 
+/// The program is about to close the descriptors from `first` to `last`.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_closes(first: c_uint, last: c_uint) {
+    let _ = catch_unwind(|| life::closes(first, last));
+}
+
+/// Ends the process, which does what cannot be in a run, with a line of so many bytes that says why.
+///
+/// # Safety
+/// There are so many bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn narrows_refuses(why: *const u8, length: usize) {
+    // SAFETY: the caller's promise.
+    let why = String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(why, length) });
+    let _ = catch_unwind(|| hooks::refuse_process(&why));
+}
+
 /// The program asked for MPI_THREAD_MULTIPLE and was given less.
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_threads_refused() {

@@ -8,9 +8,10 @@
 use crate::clock::{self, NS_PER_S, PS_PER_NS, View};
 use crate::portals::{self, File};
 use crate::symbols::real;
-use crate::{files, launcher, net, sleep};
+use crate::{files, launcher, net, sleep, state};
 use libc::{
-    c_int, c_void, epoll_event, fd_set, iovec, msghdr, nfds_t, pollfd, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
+    c_int, c_uint, c_void, epoll_event, fd_set, iovec, msghdr, nfds_t, pollfd, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec,
+    timeval,
 };
 use std::io::Write;
 use std::mem;
@@ -35,6 +36,8 @@ pub mod next {
         fn sendmsg(socket: c_int, message: *const msghdr, flags: c_int) -> ssize_t;
         fn shutdown(socket: c_int, how: c_int) -> c_int;
         fn close(file: c_int) -> c_int;
+        fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int;
+        fn closefrom(first: c_int) -> ();
         fn poll(files: *mut pollfd, n: nfds_t, timeout_ms: c_int) -> c_int;
         fn ppoll(files: *mut pollfd, n: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int;
         fn pselect(
@@ -695,6 +698,9 @@ unsafe extern "C" fn shutdown(socket: c_int, how: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn close(file: c_int) -> c_int {
+    if state::in_program() {
+        portals::closes(file as c_uint, file as c_uint);
+    }
     if net::simulated(file).is_some() {
         net::closes(file);
     } else {
@@ -703,6 +709,27 @@ unsafe extern "C" fn close(file: c_int) -> c_int {
     }
     // SAFETY: forwarded as it came.
     unsafe { next::close(file) }
+}
+
+/// `CLOSE_RANGE_CLOEXEC` of <linux/close_range.h>: they are closed when another program is executed.
+const CLOSES_LATER: c_int = 4;
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    if state::in_program() && flags & CLOSES_LATER == 0 {
+        portals::closes(first, last);
+    }
+    // SAFETY: forwarded as it came.
+    unsafe { next::close_range(first, last, flags) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn closefrom(first: c_int) {
+    if state::in_program() {
+        portals::closes(first.max(0) as c_uint, c_uint::MAX);
+    }
+    // SAFETY: forwarded as it came.
+    unsafe { next::closefrom(first) }
 }
 
 /// What several descriptors are waited for with.

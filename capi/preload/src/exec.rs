@@ -1,9 +1,13 @@
 //! A script that starts the program may set `LD_PRELOAD` to a library of its own, such as a tool over PMPI. The program
 //! would run without the simulation then: what replaces the process loads ours too, behind that.
 
-use crate::state;
+//!
+//! A script must not start a launcher: it would start ranks of its own for each rank, on this computer.
+
 use crate::symbols::real;
-use libc::{c_char, c_int};
+use crate::{portals, state};
+use libc::{c_char, c_int, pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
+use narrows_mpilib::launchers;
 use std::ffi::{CStr, CString};
 use std::ptr;
 use std::sync::OnceLock;
@@ -13,6 +17,14 @@ mod next {
     real! {
         fn execve(path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
         fn execvpe(file: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
+        fn posix_spawn(
+            pid: *mut pid_t, path: *const c_char, actions: *const posix_spawn_file_actions_t, attributes: *const posix_spawnattr_t,
+            arguments: *const *mut c_char, environment: *const *mut c_char,
+        ) -> c_int;
+        fn posix_spawnp(
+            pid: *mut pid_t, file: *const c_char, actions: *const posix_spawn_file_actions_t, attributes: *const posix_spawnattr_t,
+            arguments: *const *mut c_char, environment: *const *mut c_char,
+        ) -> c_int;
     }
 }
 
@@ -34,6 +46,31 @@ pub fn remember() {
         if value.is_null() { return } else { CStr::from_ptr(value) }
     };
     OURS.get_or_init(|| value.to_owned());
+}
+
+/// Before `main`: this process was started in the place of a rank. A launcher that would start programs ends with a
+/// line that says what to write instead.
+///
+/// # Safety
+/// `argv` are the arguments of this process.
+pub unsafe fn refuse_launcher(argv: *const *mut c_char) {
+    if !state::on() || argv.is_null() {
+        return;
+    }
+    // SAFETY: by the caller's promise: strings, up to a null pointer.
+    let word = |at: usize| unsafe {
+        let word = *argv.add(at);
+        (!word.is_null()).then(|| CStr::from_ptr(word).to_str().unwrap_or_default())
+    };
+    let Some(name) = word(0).and_then(launchers::name_of) else { return };
+    let (ranks, program) = launchers::started((1..).map_while(word));
+    if !program.is_empty() {
+        let (ranks, program) = (ranks.unwrap_or("RANKS"), program.join(" "));
+        portals::refuses(&format!(
+            "{name}, which a script has started: narrows starts the ranks by the launcher of their MPI itself; write narrows run -n {ranks} \
+             -- {program}"
+        ));
+    }
 }
 
 /// An environment in which a preload of the script's own is followed by ours, and what owns that; `None`: it stays.
@@ -99,3 +136,27 @@ unsafe extern "C" fn execvp(file: *const c_char, arguments: *const *const c_char
     // SAFETY: the caller's contract.
     unsafe { replace(environ, |environment| next::execvpe(file, arguments, environment)) }
 }
+
+macro_rules! spawns {
+    ($($name:ident)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name(
+                pid: *mut pid_t,
+                path: *const c_char,
+                actions: *const posix_spawn_file_actions_t,
+                attributes: *const posix_spawnattr_t,
+                arguments: *const *mut c_char,
+                environment: *const *mut c_char,
+            ) -> c_int {
+                // SAFETY: the caller's contract.
+                unsafe {
+                    replace(environment.cast(), |environment| {
+                        next::$name(pid, path, actions, attributes, arguments, environment.cast())
+                    })
+                }
+            }
+        )*
+    };
+}
+spawns! { posix_spawn posix_spawnp }

@@ -53,6 +53,8 @@ unsafe extern "C" {
     fn narrows_program_ends(status: c_int);
     fn narrows_exits(status: c_int);
     fn narrows_threads_refused();
+    fn narrows_closes(first: c_uint, last: c_uint);
+    fn narrows_refuses(why: *const u8, length: usize);
     fn narrows_lock_is_taken(place: usize, waits: c_int) -> c_int;
     fn narrows_lock_is_given(place: usize);
     fn narrows_barrier();
@@ -463,6 +465,20 @@ pub fn born() {
 pub fn program_ends(status: c_int) {
     // SAFETY: plain number.
     state::guarded(|| unsafe { narrows_program_ends(status) });
+}
+
+/// The program is about to close the descriptors from `first` to `last`.
+pub fn closes(first: c_uint, last: c_uint) {
+    // SAFETY: plain numbers.
+    state::guarded(|| unsafe { narrows_closes(first, last) });
+}
+
+/// Ends the process with a line that says why: it does what cannot be in a run.
+pub fn refuses(why: &str) -> ! {
+    // SAFETY: so many bytes.
+    state::guarded(|| unsafe { narrows_refuses(why.as_ptr(), why.len()) });
+    // SAFETY: it does not return.
+    unsafe { libc::_exit(1) }
 }
 
 /// The program asked for MPI_THREAD_MULTIPLE and was given less.

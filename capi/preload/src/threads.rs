@@ -237,8 +237,12 @@ unsafe extern "C" fn __libc_start_main(
     stack: *mut c_void,
 ) -> c_int {
     state::now_started();
-    // SAFETY: forwarded as it came, but for the program's name.
-    unsafe { name::as_written(argv) };
+    // SAFETY: the arguments of this process, which has one thread yet; forwarded as they came, but for the program's
+    // name.
+    unsafe {
+        exec::refuse_launcher(argv);
+        name::as_written(argv);
+    }
     // SAFETY: as above.
     unsafe { begin::__libc_start_main(main, argc, argv, init, fini, end, stack) }
 }

@@ -12,7 +12,7 @@
 use crate::arch::{self, REGISTERS};
 use crate::symbols::{self, SYMBOLS, Symbol};
 use crate::{check, offload, place, portals, special, state, threads};
-use narrows_mpicalls::{ABORT, ANY, CALLS, NONE, Role};
+use narrows_mpicalls::{ABORT, ANY, CALLS, Class, NONE, Role};
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -39,6 +39,9 @@ unsafe extern "C" {
 pub unsafe extern "C" fn enter(slot: u32, registers: *mut u64, stack: *mut u64) -> Next {
     let symbol = &SYMBOLS[slot as usize];
     let function = offload::instead(symbol).unwrap_or_else(|| symbol.function());
+    if state::left() {
+        refuse_in_child(symbol);
+    }
     if !begin(stack as usize, symbol.id()) {
         return Next { function, plan: 0 };
     }
@@ -62,6 +65,24 @@ pub unsafe extern "C" fn enter(slot: u32, registers: *mut u64, stack: *mut u64) 
     let words = symbol.words().next_multiple_of(2);
     let fortran = if symbol.fortran { FORTRAN } else { 0 };
     Next { function, plan: words << 32 | u64::from((symbol.id() + 1) | fortran) }
+}
+
+/// A child of a rank that was made by fork(2) has its memory, but is no rank: a call that needs the network or the
+/// library's state ends it with a line. Without that MPI libraries loop, or say something else.
+fn refuse_in_child(symbol: &Symbol) {
+    let call = symbol.call();
+    let is_local = call.class == Class::Local && call.peer.is_none();
+    if state::on() && state::initialised() && !is_local && !state::in_guard() && !state::is_rank() {
+        let line = format!(
+            "narrows: {} in a child of a rank that was made by fork: only the process that called MPI_Init may call MPI\n",
+            call.name
+        );
+        // SAFETY: a valid buffer; what cannot be written is lost. It ends the child without handlers of the parent's.
+        unsafe {
+            libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len());
+            libc::_exit(1);
+        }
+    }
 }
 
 /// `results`: what the real function returned.

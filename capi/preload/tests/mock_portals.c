@@ -140,6 +140,11 @@ int narrows_accesses_file(uint64_t bytes) { return (void)bytes, 0; }
 void narrows_born(void) {}
 void narrows_joins(void) {}
 void narrows_program_ends(int status) { (void)status; }
+void narrows_closes(unsigned first, unsigned last) { (void)first, (void)last; }
+void narrows_refuses(const char *why, size_t length) {
+    note("refuses %.*s\n", (int)length, why);
+    _exit(1);
+}
 void narrows_threads_refused(void) { note("threads refused\n"); }
 int narrows_lock_is_taken(size_t place, int waits) { return (void)place, (void)waits, 0; }
 void narrows_lock_is_given(size_t place) { (void)place; }

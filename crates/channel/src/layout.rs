@@ -302,6 +302,8 @@ pub struct RankHeader {
     pub replaced: AtomicU32,
     /// 1 when the program asked for MPI_THREAD_MULTIPLE and was given less.
     pub threads_refused: AtomicU32,
+    /// 1 when the program has closed a descriptor of ours, as one does that closes all.
+    pub closes_all: AtomicU32,
     /// See [`decided`]: bits.
     pub decided: AtomicU32,
     /// Threads that may call MPI and run, although the rank is parked: they have computed for too long to be waited

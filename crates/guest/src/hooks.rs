@@ -110,10 +110,16 @@ pub fn mpi_enter(id: u32, peer: i64, tag: i64, place: u64, site: u64) {
 }
 
 /// Ends the process, and so the run: the program calls what is not simulated.
-fn refuse(mut rank: Session, name: &str, why: &str) -> ! {
-    if rank.refuses() {
+fn refuse(rank: Session, name: &str, why: &str) -> ! {
+    drop(rank);
+    refuse_process(&format!("{name} is not simulated: {why} (docs/limits.md)"))
+}
+
+/// Ends the process, which does what cannot be in a run. The first of all ranks says why.
+pub fn refuse_process(why: &str) -> ! {
+    if belongs_to().is_none_or(|(shared, _)| shared.file.refused.swap(1, Ordering::Relaxed) == 0) {
         // At once: another rank may be ended by the launcher at any time.
-        let text = format!("narrows: {name} is not simulated: {why} (docs/limits.md)\n");
+        let text = format!("narrows: {why}\n");
         // SAFETY: a valid buffer; what cannot be written is lost.
         unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
         output::wait_until_read();
@@ -121,7 +127,6 @@ fn refuse(mut rank: Session, name: &str, why: &str) -> ! {
         // The launcher ends the others when the first one exits.
         output::nap(SPEAKER_FIRST_MS);
     }
-    drop(rank);
     life::exits(REFUSED);
     // SAFETY: ends the process; handlers of the MPI library would wait for others.
     unsafe { libc::_exit(REFUSED) }

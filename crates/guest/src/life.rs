@@ -126,6 +126,19 @@ fn close() {
     }
 }
 
+/// The program is about to close these descriptors. If the one above is among them it closes all that it finds: the
+/// simulator may have to say so, because the process may lose its launcher by that.
+pub fn closes(first: u32, last: u32) {
+    if let Ok(own) = u32::try_from(ALIVE.load(Acquire))
+        && (first..=last).contains(&own)
+        && let Ok(shared) = shared()
+        // A child of vfork has its memory, and closes files of its own.
+        && shared.rank.pid.load(Acquire) == std::process::id()
+    {
+        shared.rank.closes_all.store(1, Release);
+    }
+}
+
 /// The rank is about to end the job with `code`, by MPI_Abort or by asking its launcher. Only the first one counts.
 pub fn ends_job(code: i32) {
     let Ok(shared) = shared() else { return };

@@ -4,7 +4,7 @@ use crate::elf::{self, File};
 use crate::foreign::{self, Foreign};
 use crate::starts::library_of_command;
 use crate::{LaunchError, Mpi};
-use narrows_mpilib::{LIBRARIES, Library, portals};
+use narrows_mpilib::{LIBRARIES, Library, launchers, portals};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -65,13 +65,6 @@ pub fn for_program(mpi: Mpi, program: &str) -> Result<Mpi, LaunchError> {
     }
 }
 
-/// Names that all launchers of MPI programs have, beside those of the libraries that we know.
-const LAUNCHERS: [&str; 7] = ["mpirun", "mpiexec", "mpiexec.hydra", "mpiexec.openmpi", "orterun", "prterun", "srun"];
-/// Options of launchers in front of a number of ranks.
-const RANKS: [&str; 5] = ["-n", "-np", "--np", "--n", "--ntasks"];
-/// Others that stand in front of a value.
-const WITH_VALUE: [&str; 9] = ["-c", "-N", "--nodes", "-ppn", "--map-by", "--bind-to", "-H", "--host", "--hostfile"];
-
 /// Options that say how ranks are bound to the cores of this computer, with a value and without: nothing of a simulated
 /// machine.
 const OF_THIS_COMPUTER: [&str; 4] = ["--bind-to", "-bind-to", "--rank-by", "--cpu-bind"];
@@ -95,13 +88,13 @@ pub struct Launched {
 /// that are about this computer. `None`: no launcher, or one that is refused later.
 pub fn launched(words: &[String]) -> Option<Launched> {
     let (program, arguments) = words.split_first()?;
-    let name = launcher_name(program)?;
+    let name = launchers::name_of(program)?.to_owned();
     let (mut ranks, mut left_out, mut rest) = (None, Vec::new(), arguments);
     loop {
         let (word, behind) = rest.split_first()?;
         let value = || behind.first().cloned();
         rest = match word.as_str() {
-            option if RANKS.contains(&option) => {
+            option if launchers::RANKS.contains(&option) => {
                 ranks = Some(value()?.parse().ok()?);
                 &behind[1..]
             }
@@ -120,29 +113,12 @@ pub fn launched(words: &[String]) -> Option<Launched> {
     Some(Launched { launcher: name, ranks: ranks?, words: rest.to_vec(), left_out })
 }
 
-/// The name of a program that is a launcher.
-fn launcher_name(program: &str) -> Option<String> {
-    let name = Path::new(program).file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    let known = LIBRARIES.iter().any(|library| library.launchers.contains(&name.as_str()) && name != portals::SH);
-    (known || LAUNCHERS.contains(&name.as_str())).then_some(name)
-}
-
 /// A launcher in the place of a program would start ranks of its own for each rank.
 fn refuse_launcher(program: &str, arguments: &[String]) -> Result<(), LaunchError> {
-    let Some(name) = launcher_name(program) else { return Ok(()) };
-    let mut words = arguments.iter().map(String::as_str);
-    let (mut ranks, mut started) = ("RANKS", Vec::new());
-    while let Some(word) = words.next() {
-        if RANKS.contains(&word) {
-            ranks = words.next().unwrap_or(ranks);
-        } else if WITH_VALUE.contains(&word) {
-            words.next();
-        } else if !word.starts_with('-') {
-            started = std::iter::once(word).chain(words.by_ref()).collect();
-        }
-    }
-    let started = if started.is_empty() { String::from("PROGRAM") } else { started.join(" ") };
-    Err(LaunchError::Launcher { name, ranks: ranks.to_owned(), program: started })
+    let Some(name) = launchers::name_of(program) else { return Ok(()) };
+    let (ranks, started) = launchers::started(arguments.iter().map(String::as_str));
+    let program = if started.is_empty() { String::from("PROGRAM") } else { started.join(" ") };
+    Err(LaunchError::Launcher { name: name.to_owned(), ranks: ranks.unwrap_or("RANKS").to_owned(), program })
 }
 
 /// The MPI that a launcher belongs to.

@@ -20,7 +20,8 @@ pub const STEPS: u32 = 2048;
 const LONGEST_INSTRUCTION: usize = 15;
 /// NT_X86_XSTATE of elf.h: vector and floating-point registers.
 const NT_X86_XSTATE: usize = 0x202;
-/// The flag of single steps, which is the debugger's.
+/// The flag of single steps. A debugger's own does not show in the registers that it reads: where it does the program
+/// has set it, and gets a signal at each instruction (`--check=memory`).
 const TRAP_FLAG: u64 = 0x100;
 
 /// A process that is stopped because all that its threads do is to wait for memory to change. Goes on when it is
@@ -146,12 +147,20 @@ impl Stopped {
         request(libc::PTRACE_SEIZE, id, 0, 0).ok()?;
         let mut thread = Stopped { id, pid, signal: 0, gone: false, repeated: BTreeSet::new() };
         request(libc::PTRACE_INTERRUPT, id, 0, 0).ok()?;
-        // PTRACE_EVENT_STOP shows as SIGTRAP.
-        thread.await_stop(libc::SIGTRAP).then_some(thread)
+        thread.await_stop(|stop, _| stop == libc::PTRACE_EVENT_STOP).then_some(thread)
     }
 
-    /// Waits until it stops; whether that is by `expected` and for nothing else.
-    fn await_stop(&mut self, expected: i32) -> bool {
+    /// Runs one instruction; false if that cannot be seen. A signal that comes first stops the thread where it is:
+    /// SIGTRAP that another process or the program sends must not pass for a step. The kernel's codes are above 0
+    /// (sigaction(2)).
+    fn step(&mut self) -> bool {
+        let step = |stop, code: Option<i32>| stop == 0 && code.is_some_and(|code| code > 0);
+        request(libc::PTRACE_SINGLESTEP, self.id, 0, 0).is_ok() && self.await_stop(step)
+    }
+
+    /// Waits until it stops with SIGTRAP, as stops of the debugger's own show; whether that is as `expected`, by the
+    /// kind of stop (0: before a signal is delivered) and by the signal's code.
+    fn await_stop(&mut self, expected: impl Fn(i32, Option<i32>) -> bool) -> bool {
         let mut status = 0;
         // SAFETY: `status` is valid for writing.
         while unsafe { libc::waitpid(self.id, &raw mut status, libc::__WALL) } < 0 {
@@ -164,12 +173,21 @@ impl Stopped {
             self.gone = true;
             return false;
         }
-        let signal = libc::WSTOPSIG(status);
+        let (signal, stop) = (libc::WSTOPSIG(status), status >> 16);
+        let is_expected = signal == libc::SIGTRAP && expected(stop, self.code());
         // A stop of the whole process is no signal that could be delivered.
-        if signal != expected && status >> 16 == 0 {
+        if !is_expected && stop == 0 {
             self.signal = signal;
         }
-        signal == expected
+        is_expected
+    }
+
+    /// `si_code` of the signal before which it has stopped.
+    fn code(&self) -> Option<i32> {
+        let mut signal = MaybeUninit::<libc::siginfo_t>::zeroed();
+        request(libc::PTRACE_GETSIGINFO, self.id, 0, signal.as_mut_ptr() as usize).ok()?;
+        // SAFETY: plain numbers.
+        Some(unsafe { signal.assume_init() }.si_code)
     }
 
     fn registers(&self) -> Option<libc::user_regs_struct> {
@@ -219,7 +237,7 @@ impl Stopped {
         let mut renewal = 1;
         self.repeated.clear();
         for step in 0..steps {
-            if within.is_some_and(|within| !within.contains(&registers.rip)) {
+            if registers.eflags & TRAP_FLAG != 0 || within.is_some_and(|within| !within.contains(&registers.rip)) {
                 return Some(false);
             }
             let instruction = match seen.get(&registers.rip) {
@@ -252,8 +270,7 @@ impl Stopped {
                 }
             }
             self.repeated.insert(registers.rip);
-            request(libc::PTRACE_SINGLESTEP, self.id, 0, 0).ok()?;
-            if !self.await_stop(libc::SIGTRAP) {
+            if !self.step() {
                 return Some(false);
             }
             registers = self.registers()?;
@@ -317,7 +334,7 @@ fn sleeps(registers: &libc::user_regs_struct) -> bool {
 
 /// What must be equal for a thread to be where it was. The number of the last system call is not seen by the program.
 fn comparable(registers: &libc::user_regs_struct) -> [u64; 27] {
-    let seen = libc::user_regs_struct { orig_rax: 0, eflags: registers.eflags & !TRAP_FLAG, ..*registers };
+    let seen = libc::user_regs_struct { orig_rax: 0, ..*registers };
     // SAFETY: 27 numbers of 64 bits, without gaps.
     unsafe { std::mem::transmute(seen) }
 }
@@ -528,6 +545,43 @@ mod tests {
                 unsafe { libc::nanosleep(&raw const moment, std::ptr::null_mut()) };
             }
         });
+    }
+
+    /// Its thread gets SIGTRAP at each instruction, as under `--check=memory`: one that waits when it is stopped comes
+    /// before the next instruction, and is no step that has led nowhere.
+    #[test]
+    fn a_program_that_traps_its_own_instructions_is_not_mistaken_for_waiting() {
+        extern "C" fn on_trap(_: libc::c_int) {}
+        let child = Child::new(|shared| {
+            // SAFETY: the handler does nothing; the flag of single steps changes nothing else.
+            unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = on_trap as *const () as usize;
+                action.sa_flags = libc::SA_NODEFER;
+                libc::sigaction(libc::SIGTRAP, &raw const action, std::ptr::null_mut());
+                std::arch::asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq");
+            }
+            while shared.lock.fetch_add(1, Relaxed) != u32::MAX - 1 || shared.flag.load(Relaxed) == 0 {}
+        });
+        for _ in 0..200 {
+            assert!(look(child.pid, None).is_none(), "it counts");
+        }
+        let before = child.shared.lock.load(SeqCst);
+        while child.shared.lock.load(SeqCst) == before {
+            std::thread::yield_now();
+        }
+    }
+
+    /// SIGTRAP that somebody sends is delivered when the thread goes on.
+    #[test]
+    fn a_trap_that_is_sent_is_no_step() {
+        let child = Child::new(|shared| while shared.flag.load(Relaxed) == 0 {});
+        let mut spinning = child.found().expect("it spins");
+        // SAFETY: a plain system call.
+        unsafe { libc::kill(child.pid, libc::SIGTRAP) };
+        assert!(!spinning.still(), "it has something else to do");
+        drop(spinning);
+        assert_eq!(child.ends_with() & 0x7f, libc::SIGTRAP);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //!   our libraries was loaded into: nothing here allocates, prints or panics.
 //! * `openmpi.rs`, `mpich.rs`, `intel.rs`: the libraries. `standard.rs`: the ABI of MPI 5.0, which several have.
 //!   `portals.rs`: programs without MPI. `hydra.rs`: the launcher of MPICH and its relatives.
+//! * [`launchers`]: what launchers are called, and what they start.
 //! * [`find`]: the next definition of a function, wherever the program has loaded it.
 //!
 //! ```
@@ -21,6 +22,7 @@ mod abi;
 mod find;
 mod hydra;
 mod intel;
+pub mod launchers;
 mod library;
 mod mpich;
 mod openmpi;

@@ -269,11 +269,6 @@ impl Rank {
         self.header().finalized.store(1, Release);
     }
 
-    /// The program calls what is not simulated. True for the rank that is to say so.
-    pub(crate) fn refuses(&mut self) -> bool {
-        self.region.file().refused.swap(1, Relaxed) == 0
-    }
-
     /// The program sleeps for `ps` of simulated time.
     pub(crate) fn pause(&mut self, ps: u64) {
         if !self.outside {

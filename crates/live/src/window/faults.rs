@@ -275,6 +275,11 @@ impl Run<'_> {
             message += "; no rank has opened the libfabric provider `narrows`: the messages of the MPI library above say why, \
                         FI_LOG_LEVEL=warn makes libfabric say more";
         }
+        let killed = matches!(fault, Fault::Died(End::Signal(libc::SIGKILL | libc::SIGTERM) | End::Unknown));
+        if killed && header.closes_all.load(Acquire) != 0 {
+            message += "; before, its program has closed descriptors that it had not opened, its MPI library's too, which a launcher takes \
+                        for the end of a rank: close no others than its own";
+        }
         let by_itself = matches!(fault, Fault::Aborted(_) | Fault::Died(End::Code(_)));
         if by_itself && header.threads_refused.load(Relaxed) != 0 && header.calls.load(Relaxed) <= CALLS_TO_COMPLAIN {
             message += "; it had asked for MPI_THREAD_MULTIPLE, which it was not given (see docs/limits.md): that is the likely cause";

@@ -255,8 +255,12 @@ impl Run<'_> {
         for rank in 0..self.ranks.len() as u32 {
             if self.header(rank).state.load(Acquire) == state::RUNNING && !self.ranks[rank as usize].warned {
                 self.ranks[rank as usize].warned = true;
+                let closes = match self.header(rank).closes_all.load(Acquire) {
+                    0 => "",
+                    _ => "; its program has closed descriptors that it had not opened, its MPI library's too",
+                };
                 warn!(
-                    "{} has been running for {} s without waiting in an MPI call; the others wait for it",
+                    "{} has been running for {} s without waiting in an MPI call; the others wait for it{closes}",
                     self.name(rank),
                     BUSY_WARNING.as_secs()
                 );
