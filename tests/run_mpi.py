@@ -131,6 +131,8 @@ def jobs_of(options: argparse.Namespace, tests: Tests, mpis: list[str]) -> list[
                 jobs.append(("repeat_file_locked", name, 5, False, repeats(tests, tests.mpis[name], 5, "file_locked")))
             if selected("repeat_computing"):
                 jobs.append(("repeat_computing", name, 4, False, computing_repeats(tests, tests.mpis[name], 4)))
+            if selected("repeat_computing_threads"):
+                jobs.append(("repeat_computing_threads", name, 4, False, computing_repeats(tests, tests.mpis[name], 4, sleepers=3)))
             if selected("instructions"):
                 jobs.append(("instructions", name, 2, False, instructions_count(tests, tests.mpis[name], 2)))
             # One after another: what else runs takes part in the measurement.

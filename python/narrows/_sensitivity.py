@@ -83,7 +83,7 @@ class Sensitivity:
     def text(self) -> str:
         """A table, and what it says in a sentence."""
         lines = [f"{self._what} {self._shown(self.base)} on {self.machine.name}; each key changed by {100 * self.step:g} %", ""]
-        rows = [("key", "value", "twice as good", "effect", "changed to", "effect")]
+        rows = [("key", "value", "twice as good", "effect of it", f"changed by {100 * self.step:g} %", f"effect of {100 * self.step:g} %")]
         for one in self.effects:
             doubled = ("", "") if one.better_change is None else (str(one.better), _percent(one.better_change))
             rows.append((one.key, str(one.value), *doubled, str(one.nudged), _percent(one.change)))
@@ -93,7 +93,8 @@ class Sensitivity:
             lines.append("  ".join(cells).rstrip())
         lines += ["", self.verdict] if self.effects else [self.verdict]
         lines += [f"{len(self.without)} keys have no effect."] if self.without else []
-        lines += [f"{key} was not changed: {why}" for key, why in self.left_out.items()]
+        for key, why in self.left_out.items():
+            lines.append(f"{key} was not changed: {'the new value ' if why.startswith('is ') else ''}{why}")
         return "\n".join(lines) + "\n"
 
     @property

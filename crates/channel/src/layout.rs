@@ -440,6 +440,8 @@ pub mod decided {
     pub const LATE: u32 = 1 << 6;
     /// Which thread of a Portals program calls first.
     pub const PORTALS: u32 = 1 << 7;
+    /// With computing times from a file: how long threads compute that do not call MPI.
+    pub const BESIDE: u32 = 1 << 8;
 }
 
 /// Bytes of a [`Card`]'s text. MPICH's business cards over our provider take some 90 with their names.

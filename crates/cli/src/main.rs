@@ -95,7 +95,7 @@ enum Command {
     Calibrate(python::CalibrateArgs),
     /// Put two machines or two results side by side (Python package)
     Compare(python::CompareArgs),
-    /// Closed forms beside simulations (Python package)
+    /// Compute closed forms of the time of kernels (Python package)
     #[command(subcommand, after_help = "Example:\n  narrows model iron-law fft-3d 1024 --peak 42T --memory 76.8GB/s --fast-memory 40MB")]
     Model(python::ModelCommand),
     /// Print the flags that compile and link Portals programs
@@ -106,7 +106,7 @@ enum Command {
     Man(shell::ManArgs),
     /// Make up a trace of a well-known pattern
     Generate(generate::GenerateArgs),
-    /// Make the trace of a number of ranks that nobody ran, from recordings at others
+    /// Extrapolate a trace to more ranks from recordings with fewer ranks
     Extrapolate(extrapolate::ExtrapolateArgs),
 }
 

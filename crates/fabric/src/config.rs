@@ -125,7 +125,7 @@ keys! {
         /// A virtual channel that holds this much is paused; `0 B`: `network.buffer` less the headroom that nothing is
         /// lost with.
         pub xoff: Bytes = "0 B";
-        /// It may go on at this much; `0 B`: two packets below `xoff`.
+        /// A paused virtual channel goes on when it holds this much; `0 B`: two packets below `xoff`.
         pub xon: Bytes = "0 B";
         /// What a pause frame is worth, in 512 bit times of the link; repeated at half of it.
         pub quanta: u32 = 65535, in 1..=65535;

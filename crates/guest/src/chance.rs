@@ -20,6 +20,15 @@ pub(crate) fn decides(what: u32) {
     }
 }
 
+/// Where a file gives computing times: threads compute for which it has none, as they do not call MPI.
+pub(crate) fn others_compute() {
+    if let Some((_, rank)) = attach::shared()
+        && rank.decided.load(Relaxed) & decided::BESIDE == 0
+    {
+        rank.decided.fetch_or(decided::BESIDE, Relaxed);
+    }
+}
+
 /// A thread of a parked rank calls before the time until which the rank is parked. What has come at a descriptor may
 /// have let it go on; and of one that has computed for long that is said.
 pub(crate) fn comes_late() {

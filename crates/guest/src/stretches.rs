@@ -486,9 +486,14 @@ impl Stretches {
     }
 }
 
-/// The program goes on behind `call`, alone in its process or not.
-pub(crate) fn begin(call: Call, alone: bool) {
-    with(|stretches| stretches.begin(if alone { call } else { Call::default() }));
+/// The program goes on behind `call`.
+pub(crate) fn begin(call: Call) {
+    with(|stretches| stretches.begin(call));
+}
+
+/// Whether a file gives what stretches take.
+pub(crate) fn are_given() -> bool {
+    with(|stretches| stretches.given).unwrap_or(false)
 }
 
 /// What the stretch takes that ends with `call`, in simulated time, if it was measured to take so many ps.
@@ -499,7 +504,7 @@ pub(crate) fn end(call: Call, ps: u64) -> u64 {
     if let Some(median) = charge.median {
         // By the process only: the simulator reads it at the end.
         let add = |to: &AtomicU64, ps: u64| to.store(to.load(Relaxed) + ps, Relaxed);
-        add(&header.alike_ps, ps);
+        add(&header.alike_ps, charge.ps);
         add(&header.spread_ps, ps.abs_diff(median));
     }
     charge.ps

@@ -14,7 +14,7 @@ pub struct RankTimes {
     pub node: u32,
     /// Outside MPI.
     pub computing: SimTime,
-    /// Of that (as measured) what had its like before, and so a median.
+    /// Of that, what had its like before, and so a median.
     pub alike: SimTime,
     /// How far that was from its medians, up or down, in sum.
     pub spread: SimTime,

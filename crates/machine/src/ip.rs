@@ -29,9 +29,9 @@ keys! {
         pub frame: Bytes = "14 B";
         /// Bytes of a stream under way at most, and bytes that wait for the program at a socket.
         pub window: Bytes = "4 MiB", in Bytes(1)..;
-        /// The receiver of a stream acknowledges after so many packets, or half a window.
+        /// The receiver of a stream acknowledges after this many packets, or half a window.
         pub acknowledge_every: u32 = 2, in 1..=MANY;
-        /// A stream that hears nothing for so long sends again.
+        /// A stream sends again if nothing arrives for this time.
         pub resend: SimTime = "10 ms", in SimTime(1)..;
         /// Cores of the kernel that take packets, each with a ring: flow n has core n modulo this.
         pub cores: u32 = 1, in 1..=1 << 10;
@@ -41,9 +41,9 @@ keys! {
         pub receive: SimTime = "1 us";
         /// Copies of the payload of a packet that is sent, on the core of its program.
         pub send_copies: u32 = 0, in 0..=16;
-        /// ... that is received.
+        /// Copies of the payload of a packet that is received, on the core of its program.
         pub receive_copies: u32 = 1, in 0..=16;
-        /// Of these copies, on one core.
+        /// Bandwidth of these copies, on one core.
         pub copy_bandwidth: ByteRate, or "software.copy_bandwidth";
         /// CPU time of a packet, sent or received, for which a core has the device alone.
         pub lock: SimTime = "0 ns";
@@ -51,9 +51,8 @@ keys! {
         pub transmit_ring: u32 = 256, in 1..=MANY;
         /// Packets that wait for a core; when it is full they are dropped.
         pub receive_ring: u32 = 1024, in 1..=MANY;
-        /// How whoever looks after the device, the kernel or the tunnel, learns that there is something to do: by
-        /// interrupts, by looking all the time, or by looks with sleeps in between, each twice as long as the one
-        /// before.
+        /// How the kernel or the tunnel learns of work at the device: by interrupts, by polling all the time, or by
+        /// polls with sleeps in between, each twice as long as the one before.
         pub receiver: Receiver = "interrupt";
         /// CPU time from an interrupt to the first packet; none while there are packets.
         pub interrupt: SimTime = "2 us";
@@ -61,9 +60,9 @@ keys! {
         pub wakeup: SimTime = "3 us";
         /// With polling, from something to do to the look that finds it.
         pub poll: SimTime = "100 ns", in SimTime(1)..;
-        /// With `sleep`: the first one.
+        /// With `sleep`: the first sleep.
         pub sleep_min: SimTime = "50 us", in SimTime(1)..;
-        /// The longest.
+        /// With `sleep`: the longest sleep.
         pub sleep_max: SimTime = "1 ms", in SimTime(1)..;
         /// In place of a driver.
         pub tunnel: Tunnel => "tunnel";
@@ -80,7 +79,7 @@ keys! {
         pub enabled: bool = false;
         /// CPU time of a packet that it takes from the kernel, or gives it.
         pub packet: SimTime = "1 us";
-        /// Copies of it.
+        /// Copies of such a packet.
         pub copies: u32 = 1, in 0..=16;
         /// Bytes of packets in one message of the NIC; one packet always fits.
         pub batch: Bytes = "64 KiB", in Bytes(1)..;

@@ -296,10 +296,10 @@ impl Keys for Nic {
         }
     }
     fn list<'a>(&'a mut self, section: &str, list: &mut Vec<Key<'a>>) {
-        let doc = "Which NIC this is: one that matches, as those of BXI do (the name says whose constants these are; the defaults \
-                   are those of `bxi-v2`), a `mailbox`, which stores and forwards, below Portals in software, that of ExaNeSt, \
-                   `exanet`, `apenetx`, a card of descriptors over PCIe, \
-                   `carvnet`, RDMA by an engine in hardware, or `tcp`, TCP over Ethernet, below the same";
+        let doc = "NIC model. `bxi-v2`, `bxi-v3` and `ib-hca` match in hardware: one model, whose defaults are the constants of \
+                   `bxi-v2`. `mailbox` (stores and forwards), `tcp` (TCP over Ethernet), `exanet` (ExaNeSt), `apenetx` \
+                   (descriptors over PCIe) and `carvnet` (RDMA by an engine) run Portals in software \
+                   ([my NIC](how-to/my-nic.md))";
         list.push(Key::new(section, "kind", &mut self.kind, doc).default("\"bxi-v2\""));
         self.config.list(section, list);
         self.exanet.list("nic.exanet", list);
@@ -320,7 +320,7 @@ keys! {
         pub channels: u32 = 4, in 1..=1 << 16, of EXANET;
         /// Longest payload that goes through packetizer and mailbox; longer ones by RDMA.
         pub short_limit: Bytes = "32 B", of EXANET;
-        /// Bytes of such a message beside its payload.
+        /// Bytes of a short message in addition to its payload.
         pub header: Bytes = "24 B", of EXANET;
         /// From the last store of a message to its cell on the way: the packetizer reads one after the other.
         pub packetizer: SimTime, of EXANET;
@@ -330,9 +330,9 @@ keys! {
         pub block: Bytes = "16 KiB", in Bytes(4096).., of EXANET;
         /// The firmware, which serves one thing after the other, starts a transfer.
         pub rdma_start: SimTime, of EXANET;
-        /// ... a further block, when the one before has been read.
+        /// The firmware starts a further block of a transfer, when the one before has been read.
         pub rdma_block: SimTime, of EXANET;
-        /// ... is busy with the acknowledgement of a block, which the process sees at once.
+        /// The firmware is busy with the acknowledgement of a block, which the process sees at once.
         pub rdma_done: SimTime, of EXANET;
         /// The allreduce accelerator's client module starts a block of at most 256 B.
         pub reduce_start: SimTime, of EXANET;
@@ -343,9 +343,9 @@ keys! {
         pub mailbox_room: u32 = 0, in 0..=1 << 20, of EXANET;
         /// From a refusal to the message's next try.
         pub resend: SimTime = "1 us", of EXANET;
-        /// The packetizer sends a message again if it has heard nothing for so long; 0: it has no timer.
+        /// The packetizer sends a message again if no acknowledgement arrives for this time; 0: it has no timer.
         pub timeout: SimTime = "0 ns", of EXANET;
-        /// Of a million blocks so many find no page at their target when they come first, and are sent again.
+        /// Number of blocks in a million that find no page at their target when they first arrive, and are sent again.
         pub page_faults: u32 = 0, in 0..=1_000_000, of EXANET;
         /// Until the operating system has made the page of a block.
         pub fault_time: SimTime = "10 us", of EXANET;
@@ -383,7 +383,8 @@ keys! {
         pub virtual_channels: u32 = 1, in 1..=16;
         /// Input buffer of each virtual channel of each port.
         pub buffer: Bytes, in Bytes(1)..;
-        /// Messages shorter than this do not take its rails, if there are others; the first rail takes all.
+        /// Messages shorter than this do not take the rails of this network, if there are others; the first rail takes
+        /// all.
         pub rail_minimum: Bytes = "0 B", of MPC;
         /// Packets that a NIC reads from memory ahead of its link, per virtual network.
         pub read_window: u32 = 4, in 1..=1 << 16;
@@ -394,13 +395,12 @@ keys! {
         /// What keeps buffers from running over: credits, or pause frames (IEEE 802.1Qbb), under which packets can be
         /// lost.
         pub flow_control: FlowControl = "credits";
-        /// How fast ports send on a flow, where they number packets (`network.reliability.delivery`): as window and
-        /// link let them (with PAUSE or without), at a fixed rate at most, or as a congestion control says; with a list
-        /// each virtual network has its own ([congestion.md](congestion.md)).
+        /// Congestion control of flows ([congestion.md](congestion.md)). All but `none` and `pfc` need
+        /// `network.reliability.delivery`. A list sets one for each virtual network.
         pub congestion: [Control; VIRTUAL_NETWORKS as usize] = "none";
         /// Links that lose, break, repeat or delay packets or are slow, switches that die, NICs that are reset
         /// (docs/faults.md), such as `"link=leaf0:7 loss=1e-4 from=1ms to=2ms"`; without `link` all of them. `--fault`
-        /// says others in their place.
+        /// replaces them.
         pub faults: Vec<String> = [];
         /// Parameters that only priority flow control has.
         pub pfc: PauseConfig => "pfc";
@@ -491,9 +491,11 @@ keys! {
         pub latency: SwitchOr<SimTime> = "switch";
         /// Link between switches of different groups, per direction and cable.
         pub bandwidth: SwitchOr<ByteRate> = "switch";
-        /// A packet that goes from another link to a global one waits so long at the switch, beside its latency.
+        /// A packet that goes from another link to a global one waits this long at the switch, in addition to its
+        /// latency.
         pub entry: SimTime = "0 ns";
-        /// The same, the first time, from a global link to another one between switches, or back.
+        /// A packet waits this long in addition at its first change from a global link to a link between switches of
+        /// one group, or back.
         pub change: SimTime = "0 ns";
     }
 }
@@ -532,19 +534,20 @@ keys! {
         /// Ports number their packets and send again what is lost: `ordered` takes the next packet only (go-back-N),
         /// `unordered` every one once (selective repeat); `none`: nothing may be lost.
         pub delivery: Delivery = "none";
-        /// Virtual networks, 0 to 3, whose flows are unordered beside ordered ones; the NICs of BXI send requests in 0
-        /// and responses in 1.
+        /// Virtual networks, 0 to 3, whose flows are unordered, next to ordered ones; the NICs of BXI send requests in
+        /// 0 and responses in 1.
         pub unordered: Vec<u32> = [], in 0..=1 << 22;
         /// Packets to one port that may wait for their acknowledgement.
         pub window: u32 = 1024, in 1..=1 << 15;
-        /// Packets without one that a NIC holds of all its flows in a virtual network; 0: no limit.
+        /// Maximum number of packets without an acknowledgement that a NIC holds, of all its flows in a virtual
+        /// network; 0: no limit.
         pub room: u32 = 0, in 0..=1 << 22;
-        /// Flows in a virtual network that may wait for acknowledgements at a time, of a NIC: others wait until one has
-        /// all of its own; 0: no limit.
+        /// Maximum number of flows of a NIC with unacknowledged packets, per virtual network; other flows wait; 0: no
+        /// limit.
         pub flows: u32 = 0, in 0..=1 << 22;
         /// Without an acknowledgement for this time, packets are sent again.
         pub timeout: SimTime = "100 us", in SimTime(1)..;
-        /// So many times in a row; then the run ends.
+        /// Packets are sent again this many times in a row; then the run ends.
         pub retries: u32 = 7, in 0..=1 << 16;
         /// An acknowledgement on the wire, with preamble and gap.
         pub ack: Bytes = "84 B", in Bytes(1)..;
@@ -567,15 +570,15 @@ keys! {
         pub forwarding: Forwarding = "cut-through";
         /// Input buffers: virtual output queues, or first in, first out per virtual channel.
         pub queueing: Queueing = "voq";
-        /// With virtual output queues: how many times the rate of its link an input is read by all outputs together; 0:
-        /// as fast as they ask.
+        /// With virtual output queues: maximum total rate at which outputs read an input buffer, as a multiple of the
+        /// rate of its link; 0: no limit.
         pub speedup: u32 = 0, in 0..=64;
         /// At an output (`"output"`; the default but in a torus, which has `"age"`): virtual channels and inputs in
         /// turn, the packet that left its NIC first, or virtual networks by `weights`; or all outputs and inputs of a
         /// switch matched together, by `islip` (`"islip:4"`: in so many `iterations`) or `wavefront`, where an input
         /// sends one packet at a time.
         pub arbitration: Arbitration = "round-robin";
-        /// Of `islip`.
+        /// Iterations of `islip`.
         pub iterations: u32 = 1, in 1..=16;
         /// Of the virtual networks 0 to 3 (compute request and response, service request and response), with weighted
         /// arbitration; 1 for those not listed.
@@ -584,11 +587,11 @@ keys! {
         pub strict_priority: Vec<u32> = [], in 0..=1 << 22;
         /// Switches mark packets by what waits for their output: congestion controls that follow marks need it.
         pub marking: Marking = "none";
-        /// With `ecn`: nothing is marked with so many bytes in the queue.
+        /// With `ecn`: no packet is marked while at most this many bytes are in the queue.
         pub mark_min: Bytes = "5 KB";
-        /// Everything above this.
+        /// With `ecn`: every packet is marked while more than this many bytes are in the queue.
         pub mark_max: Bytes = "200 KB";
-        /// At `mark_max`, from 0 at `mark_min`.
+        /// With `ecn`: probability of a mark at `mark_max`, which rises from 0 at `mark_min`.
         pub mark_probability: Fraction = 0.01, in ..=1_000_000;
         /// Switches write into packets what they know of their links (in-band network telemetry): `hpcc` needs it.
         pub telemetry: Telemetry = "none";
@@ -627,7 +630,7 @@ keys! {
     pub struct Storage {
         /// Of each read, write or flush, and of each look at a lock: no look is free.
         pub latency: SimTime = "100 us", in SimTime::from_ns(1)..;
-        /// What all nodes share.
+        /// Bandwidth of the storage, which all nodes share.
         pub bandwidth: ByteRate = "10 GB/s";
     }
 }
@@ -670,8 +673,8 @@ keys! {
     pub struct Mpc {
         /// Shortest message that is cut for several rails.
         pub minimum: Bytes = "512 KiB", of MPC;
-        /// How: into fragments, to the rails in turn from the first one; into equal parts, one for each; or into parts
-        /// as long as the rails are fast.
+        /// How such a message is cut: into fragments, to the rails in turn from the first one; into equal parts, one
+        /// for each rail; or into parts in proportion to the rates of the rails.
         pub distribution: Distribution = "fragments", of MPC;
         /// A fragment, up to `message.max_portals_message`; the last one is shorter.
         pub fragment: Bytes = "64 MiB", in Bytes(1).., of MPC;
@@ -680,7 +683,7 @@ keys! {
         pub rail: RailChoice = "round-robin", of MPC;
         /// CPU time of making the buffer of a long message known to a NIC, at both ends, unless it still is.
         pub registration: SimTime = "0 ns", of MPC;
-        /// ... and for each 1,024 bytes of it.
+        /// CPU time of making each 1,024 bytes of such a buffer known to a NIC, in addition to `registration`.
         pub registration_per_kib: SimTime = "0 ns", of MPC;
         /// Bytes of a process below which buffers stay known, first in, first out; at most 1,024 buffers.
         pub registration_cache: Bytes = "4 GiB", of MPC;
@@ -700,7 +703,7 @@ keys! {
         pub choice: GatewayChoice = "static", of BRIDGED;
         /// CPU time of a gateway for each put.
         pub cost: SimTime = "500 ns", of BRIDGED;
-        /// ... and for each 1,024 bytes of it.
+        /// CPU time of a gateway for each 1,024 bytes of a put.
         pub per_kib: SimTime = "0 ns", of BRIDGED;
         /// From the death of a gateway (docs/faults.md) until all processes know.
         pub detection: SimTime = "1 ms", of BRIDGED;

@@ -80,9 +80,11 @@ keys! {
         pub count: u32, in 1..=NODES_MAX;
         /// A node with ranks, whatever it does (docs/power.md).
         pub power: Power = "0 W", at "power.node";
+        /// The memory of a node with ranks, whatever it does.
+        pub memory: Power = "0 W", at "power.memory";
         /// The processor of the host.
         pub host: Processor => "";
-        /// Processors of a node beside the host's, `[processor.NAME]` each.
+        /// Processors of a node in addition to the host's, `[processor.NAME]` each.
         pub processors: Vec<String> = [];
         /// The networks that a node joins, of `machine.fabrics`; none: all of them.
         pub fabrics: Vec<String> = [];
@@ -137,7 +139,7 @@ keys! {
         /// Replay: CPU time of combining what came with what is there, in each step of a reduction (live programs do it
         /// themselves).
         pub reduce: SimTime = "0 ns";
-        /// ... and of each 1,024 bytes of it.
+        /// Replay: CPU time of combining each 1,024 bytes, in addition to `reduce`.
         pub reduce_per_kib: SimTime = "0 ns";
         /// CPU time of reading a clock (`MPI_Wtime`).
         pub clock_read: SimTime, in SimTime::from_ns(1)..;

@@ -1,25 +1,51 @@
 //! A resolved machine as text: TOML that reads back as the same machine, and JSON for summaries.
 
+use crate::Overrides;
 use crate::model::Machine;
 use crate::resolve::entries;
 use narrows_keys::Value;
+use std::collections::BTreeSet;
 use std::fmt::Write;
+
+/// Sections that a machine uses if a key has one of these values.
+const USED_IF: [(&str, &str, &[&str]); 12] = [
+    ("network.pfc", "network.flow_control", &["\"pfc\""]),
+    ("network.acc", "network.congestion", &["\"acc\""]),
+    ("network.dcqcn", "network.congestion", &["\"dcqcn\""]),
+    ("network.dctcp", "network.congestion", &["\"dctcp\""]),
+    ("network.swift", "network.congestion", &["\"swift\""]),
+    ("network.nscc", "network.congestion", &["\"nscc\""]),
+    ("network.hpcc", "network.congestion", &["\"hpcc\""]),
+    ("network.sperc", "network.congestion", &["\"s-perc\""]),
+    ("network.throttle", "network.congestion", &["\"throttle\""]),
+    ("network.flow", "network.kind", &["\"flow\""]),
+    ("network.loggp", "network.kind", &["\"loggp\""]),
+    ("ip.tunnel", "ip.tunnel.enabled", &["true"]),
+];
+/// Sections that change nothing while all of their keys have their defaults.
+const QUIET: [&str; 3] = ["nic.spin", "ip.gateway", "power"];
 
 impl Machine {
     /// The complete file of this machine: no default and no base is left to look up.
     pub fn to_toml(&self) -> String {
-        let mut result = String::new();
-        let mut section = String::new();
-        for (path, value) in entries(self) {
-            let (here, name) = path.rsplit_once('.').expect("every key has a section");
-            if here != section {
-                let gap = if result.is_empty() { "" } else { "\n" };
-                let _ = writeln!(result, "{gap}[{here}]");
-                section = here.to_owned();
-            }
-            let _ = writeln!(result, "{name} = {}", toml(&value));
-        }
-        result
+        text_of(&entries(self), &BTreeSet::new())
+    }
+
+    /// The same without sections that this machine has no use for, as far as it reads back as the same machine without
+    /// them: what a run keeps.
+    pub fn to_used_toml(&self) -> String {
+        let all = entries(self);
+        let value = |path: &str| all.iter().find(|(key, _)| key == path).map(|(_, value)| toml(value));
+        let uses = |key: &str, values: &[&str]| value(key).is_some_and(|value| values.contains(&value.as_str()));
+        let unused = USED_IF.iter().filter(|(_, key, values)| !uses(key, values)).map(|(section, ..)| *section);
+        let gateway = self.gateways().next().is_none().then_some("message.gateway");
+        // Networks that differ refer to what they have in common.
+        let candidates = unused.chain(gateway).chain(QUIET).filter(|_| self.fabrics.is_empty());
+        let same = |section: &&str| {
+            let text = text_of(&all, &BTreeSet::from([*section]));
+            Machine::parse("machine.toml", &text, &Overrides::default()).is_ok_and(|again| again == *self)
+        };
+        text_of(&all, &candidates.filter(same).collect())
     }
 
     /// The same as JSON, section by section, quantities as text with their units.
@@ -39,6 +65,26 @@ impl Machine {
         }
         serde_json::Value::Object(result)
     }
+}
+
+fn section_of(path: &str) -> &str {
+    path.rsplit_once('.').map_or("", |(section, _)| section)
+}
+
+/// Keys and values as a machine file, without some sections.
+fn text_of(entries: &[(String, Value)], left_out: &BTreeSet<&str>) -> String {
+    let mut result = String::new();
+    let mut section = "";
+    for (path, value) in entries.iter().filter(|(path, _)| !left_out.contains(section_of(path))) {
+        let here = section_of(path);
+        if here != section {
+            let gap = if result.is_empty() { "" } else { "\n" };
+            let _ = writeln!(result, "{gap}[{here}]");
+            section = here;
+        }
+        let _ = writeln!(result, "{} = {}", &path[here.len() + 1..], toml(value));
+    }
+    result
 }
 
 /// A value as a machine file has it.

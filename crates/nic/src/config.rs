@@ -60,27 +60,28 @@ keys! {
         pub inline_limit: Bytes = "8 B", of MATCHING;
         /// Payload that the CPU writes behind the command, of volatile memory descriptors.
         pub pio_limit: Bytes = "408 B", of MATCHING;
-        /// Both limits are so much higher on interfaces without matching.
+        /// On interfaces without matching, `inline_limit` and `pio_limit` are higher by this size.
         pub match_bits_size: Bytes = "8 B", of MATCHING;
         /// Puts up to here are copied into the NIC: SEND at once.
         pub buffered_limit: Bytes = "64 B", of MATCHING;
         /// DMA read: constant part before its first packet.
         pub dma_latency: SimTime = "200 ns", of MATCHING;
-        /// Packets over PCIe: a message goes on to the network when so much of it was read, and into memory when so
-        /// much has come.
+        /// The NIC starts to send a message after it has read this many bytes of it over PCIe, and starts to write it
+        /// to memory after it has received this many.
         pub dma_first_packet: Bytes = "512 B", in Bytes(1).., of MATCHING;
-        /// Messages that a NIC reads out of memory: their packets take turns, one leaves behind the other, or one is
-        /// read when the other has left (packets only take turns elsewhere than under `--network packet`).
+        /// Concurrent sends of a NIC that are read from memory: `interleaved` alternates their packets, `in-order`
+        /// sends one message after the other, `one-by-one` reads a message after the one before has been read. On other
+        /// networks than `packet`, `in-order` alternates packets, too.
         pub transmit: Transmit = "in-order", of MATCHING;
         /// Packets per second that a NIC sends at most, acknowledgements among them; 0: as many as its link takes.
         pub packet_rate: u32 = 0, in 0..=1 << 31;
-        /// The initiator's NIC is busy per put.
+        /// A NIC is busy for this time with each put that it sends.
         pub put_occupancy: SimTime = "10 ns", of MATCHING;
-        /// ... per get request.
+        /// A NIC is busy for this time with each get request that it sends.
         pub get_occupancy: SimTime = "10 ns", of MATCHING;
-        /// ... per response.
+        /// A NIC is busy for this time with each response that it sends.
         pub response_occupancy: SimTime = "10 ns", of MATCHING;
-        /// ... per acknowledgement.
+        /// A NIC is busy for this time with each acknowledgement that it sends.
         pub ack_occupancy: SimTime = "10 ns", of MATCHING;
         /// Matching a message: constant part.
         pub match_base: SimTime = "0 ns";
@@ -88,9 +89,9 @@ keys! {
         pub match_per_entry: SimTime = "2 ns";
         /// Messages of a NIC that may wait for their end-to-end acknowledgement.
         pub max_outstanding: u32 = 8192, in 1..=1 << 24, of MATCHING;
-        /// Of these, those to one node; 0: no limit.
+        /// Messages of a NIC to one node that may wait for their end-to-end acknowledgement; 0: no limit.
         pub max_in_flight_to_node: u32 = 0, in 0..=1 << 24, of MATCHING;
-        /// Of these, those from one process to another; 0: no limit.
+        /// Messages of a process to another one that may wait for their end-to-end acknowledgement; 0: no limit.
         pub max_in_flight_to_process: u32 = 0, in 0..=1 << 24, of MATCHING;
         /// Pause before a refused message is sent again.
         pub retry_interval: SimTime = "2 us", in SimTime(1)..;

@@ -34,6 +34,7 @@ impl OutputError {
             io::ErrorKind::FileTooLarge => String::from("raise the limit (ulimit -f), or write less"),
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => String::from("name a place where you may write"),
             io::ErrorKind::IsADirectory => String::from("name a file in it"),
+            io::ErrorKind::NotFound if folder_of(&self.path).exists() => String::from("name a place where files can be made"),
             io::ErrorKind::NotFound => format!("make the folder first: mkdir -p {}", folder_of(&self.path).display()),
             io::ErrorKind::ResourceBusy => String::from("name another folder, or wait for its end"),
             io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => String::from("name a folder, or a place where there is nothing"),

@@ -7,7 +7,7 @@ keys! {
     /// (github.com/spcl/pspin) run cycle by cycle.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct SpinConfig {
-        /// A cycle.
+        /// Duration of a cycle.
         pub cycle: SimTime = "1 ns", in SimTime(1)..;
         /// Clusters.
         pub clusters: u32 = 4, in 1..=16;
@@ -27,7 +27,7 @@ keys! {
         pub reads: u32 = 2, in 1..=4096;
         /// Packets in the L1 of a cluster: rings of the same size.
         pub l1_rings: u32 = 4, in 1..=64;
-        /// Size of one of them.
+        /// Size of a ring in L1.
         pub l1_ring: Bytes = "16 KiB", in Bytes(64)..;
         /// Packets in L2.
         pub l2_packets: Bytes = "4 MiB", in Bytes(64)..;

@@ -19,6 +19,15 @@ pub(crate) struct Counts {
     pub cables: u64,
 }
 
+impl Counts {
+    /// Of one network with all of its hosts.
+    pub(crate) fn of(topology: &Topology) -> Counts {
+        let (ports, switches) = (u64::from(topology.hosts()), u64::from(topology.switches()));
+        // A link for each direction.
+        Counts { ports, switches, cables: topology.links().len() as u64 / 2 }
+    }
+}
+
 /// The networks of a machine, plane by plane.
 pub(crate) struct Networks<'a> {
     planes: Vec<Plane<'a>>,
@@ -100,11 +109,11 @@ impl<'a> Networks<'a> {
     pub(crate) fn counts(&self, nodes: &BTreeSet<NodeId>) -> Counts {
         let used = |&&address: &&NodeId| nodes.contains(&self.addresses.node(address));
         let joins = |plane: &Plane<'_>| plane.nodes.iter().filter(used).count() as u64;
+        let all = || self.topologies.iter().map(Counts::of);
         Counts {
             ports: self.planes.iter().map(joins).sum(),
-            switches: self.topologies.iter().map(|topology| u64::from(topology.switches())).sum(),
-            // A link for each direction.
-            cables: self.topologies.iter().map(|topology| topology.links().len() as u64 / 2).sum(),
+            switches: all().map(|counts| counts.switches).sum(),
+            cables: all().map(|counts| counts.cables).sum(),
         }
     }
 

@@ -388,7 +388,7 @@ impl IpOutcome {
     /// # Errors
     /// The folder takes no more.
     pub fn save(&self, out: &Path) -> Result<(), TableError> {
-        narrows_output::write(&out.join("machine.toml"), self.machine.to_toml())?;
+        narrows_output::write(&out.join("machine.toml"), self.machine.to_used_toml())?;
         self.table().write(&out.join("ip.parquet"))?;
         // Last: where it is, the rest is too.
         Ok(narrows_output::write(&out.join("summary.json"), format!("{:#}\n", self.summary()))?)

@@ -1,10 +1,11 @@
 //! A timeline of a run or a replay: its file, its tables, what is said of it.
 
 use crate::StudyError;
+use crate::energy::OverTime;
 use narrows_machine::Machine;
 use narrows_output::{OutputError, OutputFile};
 use narrows_results::{Column, Table};
-use narrows_timeline::perfetto::{self, RankPlace, Written};
+use narrows_timeline::perfetto::{self, Counter, RankPlace, Written};
 use narrows_timeline::{Call, Recorded, Timeline, Transfer, Window};
 use narrows_units::{ProcessorId, SimTime, show};
 use serde_json::{Value, json};
@@ -34,6 +35,7 @@ pub(crate) struct Open {
 pub struct TimelineOutcome {
     spec: TimelineSpec,
     recorded: Recorded,
+    power: Option<OverTime>,
     written: Result<Written, OutputError>,
 }
 
@@ -56,11 +58,17 @@ impl TimelineSpec {
 }
 
 impl Open {
-    /// Writes the file: `placed[r]` is where rank r was. What went before it is not lost when it takes no more:
-    /// [`TimelineOutcome::unwritten`].
-    pub(crate) fn finish(self, machine: &Machine, placed: &[ProcessorId]) -> TimelineOutcome {
+    /// Writes the file: `placed[r]` is where rank r was, and `power` finds what the machine took. What went before it
+    /// is not lost when it takes no more: [`TimelineOutcome::unwritten`].
+    pub(crate) fn finish(
+        self,
+        machine: &Machine,
+        placed: &[ProcessorId],
+        power: impl FnOnce(&Recorded, Window) -> Option<OverTime>,
+    ) -> TimelineOutcome {
         let Open { spec, mut file, timeline } = self;
         let recorded = timeline.finish();
+        let power = power(&recorded, spec.window);
         let addresses = machine.addresses();
         let place = |&id: &ProcessorId| {
             // NICs are named by whose they are.
@@ -72,12 +80,13 @@ impl Open {
             }
         };
         let places: Vec<RankPlace> = placed.iter().map(place).collect();
+        let counters: Vec<Counter> = power.iter().map(OverTime::counter).collect();
         let mut out = BufWriter::new(&mut file);
-        let written = perfetto::write(&recorded, &places, &mut out).and_then(|written| out.flush().map(|()| written));
+        let written = perfetto::write(&recorded, &places, &counters, &mut out).and_then(|written| out.flush().map(|()| written));
         // What it still holds after an error would be written once more.
         let _ = out.into_parts();
         let written = written.map_err(OutputError::of(&spec.path)).and_then(|written| file.commit().map(|()| written));
-        TimelineOutcome { spec, recorded, written }
+        TimelineOutcome { spec, recorded, power, written }
     }
 }
 
@@ -122,9 +131,16 @@ impl TimelineOutcome {
         lines
     }
 
-    /// Calls and transfers, a row each.
+    /// Calls and transfers, a row each, and power over time, if the machine says what it takes.
     pub(crate) fn tables(&self) -> Vec<(&'static str, Table)> {
-        vec![("calls", calls(&self.recorded.calls)), ("transfers", transfers(&self.recorded.transfers))]
+        let calls_and_transfers = [("calls", calls(&self.recorded.calls)), ("transfers", transfers(&self.recorded.transfers))];
+        let power = self.power.iter().map(|power| ("power", power.table()));
+        calls_and_transfers.into_iter().chain(power).collect()
+    }
+
+    /// Power over time, if the machine says what it takes.
+    pub(crate) fn pictures(&self) -> impl Iterator<Item = (String, String)> + '_ {
+        self.power.iter().map(|power| (String::from("power"), power.picture()))
     }
 }
 

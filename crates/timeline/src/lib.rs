@@ -38,6 +38,16 @@ pub const ANY: i64 = -2;
 /// without effort. Our own choice.
 pub const LIMIT: u64 = 1_000_000;
 
+/// The name of a [`Call`] of a replay in which a rank computes.
+pub const COMPUTE: &str = "compute";
+/// ... in which an accelerator computes for it.
+pub const ACCELERATOR: &str = "compute on an accelerator";
+
+/// Whether a [`Call`] of this name is one of these two.
+pub fn computes(name: &str) -> bool {
+    name == COMPUTE || name == ACCELERATOR
+}
+
 /// Which part of simulated time is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {

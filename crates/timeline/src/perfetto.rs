@@ -42,6 +42,8 @@ struct TrackEvent {
     name_iid: Option<u64>,
     #[prost(uint64, optional, tag = "11")]
     track_uuid: Option<u64>,
+    #[prost(double, optional, tag = "44")]
+    double_counter_value: Option<f64>,
     #[prost(fixed64, repeated, packed = "false", tag = "47")]
     flow_ids: Vec<u64>,
     #[prost(fixed64, repeated, packed = "false", tag = "48")]
@@ -50,6 +52,9 @@ struct TrackEvent {
 
 const BEGINS: i32 = 1;
 const ENDS: i32 = 2;
+const COUNTS: i32 = 4;
+/// Counters' tracks have numbers from here on, above those of nodes and of what is on them.
+const COUNTERS: u64 = 1 << 63;
 
 #[derive(Clone, PartialEq, Message)]
 struct DebugAnnotation {
@@ -86,6 +91,14 @@ struct TrackDescriptor {
     process: Option<ProcessDescriptor>,
     #[prost(uint64, optional, tag = "5")]
     parent_uuid: Option<u64>,
+    #[prost(message, optional, tag = "8")]
+    counter: Option<CounterDescriptor>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct CounterDescriptor {
+    #[prost(string, optional, tag = "6")]
+    unit_name: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -163,6 +176,17 @@ pub struct RankPlace {
     pub processor: Option<String>,
 }
 
+/// A value over time: a track of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counter {
+    /// What it is called.
+    pub name: &'static str,
+    /// Of its values.
+    pub unit: &'static str,
+    /// From when on it has which value.
+    pub points: Vec<(SimTime, f64)>,
+}
+
 /// Counts of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
@@ -195,6 +219,21 @@ impl Writer<'_> {
         self.packet(&TracePacket { trusted_packet_sequence_id: Some(1), track_descriptor: Some(track), ..TracePacket::default() })
     }
 
+    fn counter(&mut self, uuid: u64, counter: &Counter) -> io::Result<()> {
+        self.track(TrackDescriptor {
+            uuid: Some(uuid),
+            name: Some(counter.name.to_owned()),
+            counter: Some(CounterDescriptor { unit_name: Some(counter.unit.to_owned()) }),
+            ..TrackDescriptor::default()
+        })?;
+        for &(at, value) in &counter.points {
+            let event =
+                TrackEvent { kind: Some(COUNTS), track_uuid: Some(uuid), double_counter_value: Some(value), ..TrackEvent::default() };
+            self.event(at, event)?;
+        }
+        Ok(())
+    }
+
     /// Gives the event back: its lists are used again.
     fn event(&mut self, at: SimTime, event: TrackEvent) -> io::Result<TrackEvent> {
         let packet = TracePacket {
@@ -213,7 +252,7 @@ impl Writer<'_> {
 ///
 /// # Errors
 /// `out` takes no more.
-pub fn write(recorded: &Recorded, places: &[RankPlace], out: &mut dyn Write) -> io::Result<Written> {
+pub fn write(recorded: &Recorded, places: &[RankPlace], counters: &[Counter], out: &mut dyn Write) -> io::Result<Written> {
     let mut writer = Writer { out, packet: Vec::new(), written: Written::default() };
     let calls = recorded.calls.iter().map(|call| call.name);
     let mut names: Vec<&'static str> = calls.chain(recorded.transfers.iter().map(|transfer| transfer.kind)).collect();
@@ -229,6 +268,9 @@ pub fn write(recorded: &Recorded, places: &[RankPlace], out: &mut dyn Write) -> 
         sequence_flags: Some(CLEARED),
         ..TracePacket::default()
     })?;
+    for (number, counter) in (0..).zip(counters) {
+        writer.counter(COUNTERS + number, counter)?;
+    }
     let hosts: BTreeMap<u32, &String> = places.iter().map(|place| (place.node, &place.host)).collect();
     let (mut known, mut uuid) = (None, 0);
     let posts = posts(recorded);

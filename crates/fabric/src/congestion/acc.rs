@@ -24,7 +24,7 @@ keys! {
     pub struct Acc {
         /// With `acc`: what sources and links do; each policy has what those before it have.
         pub policy: AccPolicy = "mind-the-gap";
-        /// The part of each link's rate that is granted to nobody.
+        /// The part of each link's rate that is not granted to any flow.
         pub margin: Fraction = 0.05, in ..=999_999;
         /// Between two pulses of the fabric's clock, at which links find new shares.
         pub period: SimTime = "20 us", in SimTime::from_ns(100)..;

@@ -20,11 +20,11 @@ keys! {
         pub alpha_timer: SimTime = "55 us", in SimTime::from_ns(100)..;
         /// T: the rate goes up after this time.
         pub increase_timer: SimTime = "55 us", in SimTime::from_ns(100)..;
-        /// B: and after so many bytes.
+        /// B: the rate also goes up after this many bytes.
         pub byte_counter: Bytes = "10 MB", in Bytes(1)..;
-        /// R_AI: by this part of the link's rate, behind fast recovery; 0.001 are 40 Mbit/s at 40 Gbit/s.
+        /// R_AI: increase after fast recovery, as a part of the link's rate; 0.001 are 40 Mbit/s at 40 Gbit/s.
         pub additive_increase: Fraction = 0.001, in ..=1_000_000;
-        /// And by this part when both timer and counter are behind it.
+        /// Increase when both timer and counter are beyond fast recovery, as a part of the link's rate.
         pub hyper_increase: Fraction = 0.01, in ..=1_000_000;
     }
 }

@@ -19,9 +19,9 @@ keys! {
         pub round_trip: SimTime = "5 us", in SimTime::from_ns(10)..;
         /// eta: the part of a link that is used.
         pub utilization: Fraction = 0.95, in ..=999_999;
-        /// So many round trips with additive increases alone.
+        /// Number of round trips with additive increases alone.
         pub max_stage: u32 = 5, in 0..=255;
-        /// N: so many flows on a link at most; all together their additive increases take what `utilization` leaves.
+        /// N: maximum number of flows on a link; all together their additive increases take what `utilization` leaves.
         pub flows: u32 = 16, in 1..=1 << 20;
     }
 }

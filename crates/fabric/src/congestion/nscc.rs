@@ -12,7 +12,7 @@ keys! {
     pub struct Nscc {
         /// With `nscc`: from a packet to its acknowledgement through an empty network, at most.
         pub round_trip: SimTime = "5 us", in SimTime::from_ns(10)..;
-        /// More than that by so much is no sign of congestion.
+        /// Delay above `round_trip` that is no sign of congestion.
         pub target: SimTime = "3.75 us", in SimTime::from_ns(10)..;
     }
 }

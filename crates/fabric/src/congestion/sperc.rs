@@ -19,7 +19,7 @@ keys! {
     /// filling. Its control packets must not be lost, and those of a flow go one way.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Sperc {
-        /// With `s-perc`: the part of each link's rate that is granted to nobody.
+        /// With `s-perc`: the part of each link's rate that is not granted to any flow.
         pub margin: Fraction = 0.05, in ..=999_999;
         /// Each flow sends a control packet once in this time; at least the longest round trip.
         pub round: SimTime = "10 us", in SimTime::from_ns(100)..;

@@ -10,9 +10,9 @@ keys! {
     pub struct Swift {
         /// With `swift`: the time until an acknowledgement that is no sign of congestion.
         pub base_target: SimTime = "5 us";
-        /// More for each link of the way.
+        /// With `swift`: added to `base_target` for each link of the path.
         pub per_hop: SimTime = "300 ns";
-        /// And up to this for windows of a few packets.
+        /// With `swift`: at most this is added for windows of a few packets.
         pub flow_range: SimTime = "25 us";
         /// Packets by which the window grows in a round trip.
         pub additive_increase: Fraction = 1, in ..=1_000_000;

@@ -120,8 +120,8 @@ impl Rank {
         if let Some(thread) = threads::current() {
             thread.in_call.store(false, Relaxed);
         }
-        if !threads::compute_is_free() {
-            stretches::begin(self.stands, !threads::many());
+        if let Some(thread) = threads::current().filter(|_| !threads::compute_is_free()) {
+            thread.begin_stretch(self.stands);
         }
         self.mark_cpu();
         if let Some(thread) = threads::current() {

@@ -3,12 +3,12 @@
 use super::host::{cpu_ns, wall_ns};
 use super::instructions::{self, counted_in};
 use super::{Thread, WORK_PS, compute_is_free, compute_ppm, many};
-use crate::attach;
 use crate::stretches::{self, Promise};
+use crate::{attach, chance};
 use narrows_channel::layout::Followed;
 use narrows_channel::{counter, handover};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64};
 use std::sync::{Mutex, PoisonError};
 
 /// So long between two marks is taken for CPU time without asking the kernel: a thread that has lost its core meanwhile
@@ -41,6 +41,13 @@ fn without_overhead(used: u64, computed: bool) -> Option<u64> {
 pub(super) fn to_ps(ns: u64, ppm: u64) -> u64 {
     (u128::from(ns) * 1000 * u128::from(ppm) / 1_000_000) as u64
 }
+
+/// The thread whose stretch goes on; 0: none.
+static STRETCH_OF: AtomicI32 = AtomicI32::new(0);
+/// What other threads have computed, ps.
+static OTHERS_PS: AtomicU64 = AtomicU64::new(0);
+/// Threads that are made, or wake for an end, take less together. Our own choice.
+const IDLE_PS: u64 = 1_000_000_000;
 
 impl Thread {
     /// CPU time since the last mark, ns, or what takes its place, without what it costs to ask; and a mark. `computed`:
@@ -110,24 +117,30 @@ impl Thread {
         ns
     }
 
-    /// What the calling thread has computed since the last mark, ps; and a mark.
-    pub fn work_ps(&self) -> u64 {
+    /// What the calling thread has computed since the last mark, ps; and a mark. `call` is what ends it: a stretch that
+    /// the thread itself has begun takes what [`stretches`] say.
+    pub fn work_until_ps(&self, call: stretches::Call) -> u64 {
         self.turn();
         let ppm = compute_ppm();
         if ppm == 0 {
             return 0;
         }
-        let work = to_ps(self.used_ns(true), ppm);
+        let measured = to_ps(self.used_ns(true), ppm);
+        let own = !many() || STRETCH_OF.load(Relaxed) == self.id.load(Relaxed);
+        let work = if own { stretches::end(call, measured) } else { measured };
         if many() {
             WORK_PS.fetch_add(work, Relaxed);
+        }
+        if !own && OTHERS_PS.fetch_add(work, Relaxed) + work > IDLE_PS && stretches::are_given() {
+            chance::others_compute();
         }
         work
     }
 
-    /// The same, if it is alone in its process and `call` is what ends it: see [`stretches`].
-    pub fn work_until_ps(&self, call: stretches::Call) -> u64 {
-        let work = self.work_ps();
-        if compute_is_free() || many() { work } else { stretches::end(call, work) }
+    /// It begins a stretch of computing behind `call`, see [`stretches`].
+    pub fn begin_stretch(&self, call: stretches::Call) {
+        STRETCH_OF.store(self.id.load(Relaxed), Relaxed);
+        stretches::begin(call);
     }
 
     /// What the calling thread has done since the last mark was no computing.

@@ -19,6 +19,28 @@ fn presets_resolve_and_come_back() {
         assert_eq!(machine.name, preset.name);
         assert!(!machine.source.is_empty(), "{} says where its constants come from", preset.name);
         assert_eq!(parse(&machine.to_toml()).unwrap(), machine);
+        assert_eq!(parse(&machine.to_used_toml()).unwrap(), machine);
+    }
+}
+
+#[test]
+fn a_run_keeps_only_the_sections_that_its_machine_uses() {
+    let kept = |set: &[&str]| {
+        let overrides = Overrides { nodes: None, set: set.iter().map(|&key| key.to_owned()).collect() };
+        Machine::load("bxi-v2", &overrides).unwrap().to_used_toml()
+    };
+    let has = |text: &str, section: &str| text.contains(&format!("[{section}]\n"));
+    let plain = kept(&[]);
+    for section in ["network.acc", "network.pfc", "network.dcqcn", "network.flow", "nic.spin", "message.gateway", "ip.tunnel", "power"] {
+        assert!(!has(&plain, section), "{section}:\n{plain}");
+    }
+    for section in ["nic", "nic.limits", "network", "link.host", "software", "message"] {
+        assert!(has(&plain, section), "{section}:\n{plain}");
+    }
+    // What is in use, and what is not as it would be without a word, is kept.
+    let acc = kept(&["network.congestion=acc", "power.nic=5W", "network.swift.base_target=3us"]);
+    for (section, kept) in [("network.acc", true), ("power", true), ("network.swift", true), ("network.dcqcn", false)] {
+        assert_eq!(has(&acc, section), kept, "{section}:\n{acc}");
     }
 }
 
@@ -196,10 +218,11 @@ fn survives(text: &str, overrides: &Overrides) {
 proptest! {
     #[test]
     fn a_resolved_machine_reads_back_as_itself(machine in machine()) {
-        let text = machine.to_toml();
-        match parse(&text) {
-            Ok(again) => prop_assert_eq!(again, machine),
-            Err(error) => prop_assert!(false, "{}\n{}", error, text),
+        for text in [machine.to_toml(), machine.to_used_toml()] {
+            match parse(&text) {
+                Ok(again) => prop_assert_eq!(&again, &machine),
+                Err(error) => prop_assert!(false, "{}\n{}", error, text),
+            }
         }
     }
 

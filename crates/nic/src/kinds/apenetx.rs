@@ -93,7 +93,7 @@ keys! {
         /// The library's time to find a completion in a queue of its own.
         pub remapped_time: SimTime = "100 ns", of OWN;
         // Our own choice: a miss of the cache.
-        /// ... at an address of its own.
+        /// The library's time to find a completion at an address of its own.
         pub direct_time: SimTime = "50 ns", of OWN;
         // Our own choice: one more miss of the cache.
         /// One more look, for a payload that is not in the completion entry.

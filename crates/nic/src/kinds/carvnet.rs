@@ -60,7 +60,7 @@ keys! {
         pub target_contexts: u32 = 64, in 1..=1 << 20, of OWN;
         // D1.4 8.2: the first read is there ten cycles after the descriptor; three quarters of them are the way to
         // memory.
-        /// From a context to its first read, beside `node.pcie.latency`.
+        /// From a context to its first read, in addition to `node.pcie.latency`.
         pub first_read: SimTime = "25 ns", of OWN;
         // D1.4 8.2: a packet in four cycles.
         /// The engine begins a block, one after the other.
@@ -81,7 +81,7 @@ keys! {
         /// A page of the IO-MMU.
         pub page: Bytes = "4 KiB", in Bytes(4096).., of OWN;
         // Our own choice: three levels (Sv39), a read of ten cycles each.
-        /// It walks the page table, at the first access to a page.
+        /// The IO-MMU walks the page table, at the first access to a page.
         pub walk: SimTime = "300 ns", of OWN;
     }
 }

@@ -38,9 +38,9 @@ keys! {
         pub segment: Bytes = "64 KiB", in Bytes(1).., of OWN;
         // The split is our own choice; together some 42 Gb/s, what one core takes (Cai et al., "Understanding Host
         // Network Stack Overheads", SIGCOMM 2021; quoted from memory).
-        /// ... for a segment.
+        /// The core at each end takes this time for a segment.
         pub segment_time: SimTime = "1 us", of OWN;
-        /// ... copies bytes at this rate.
+        /// The core at each end copies bytes at this rate.
         pub rate: ByteRate = "5.7 GB/s", of OWN;
     }
 }

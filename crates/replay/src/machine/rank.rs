@@ -5,7 +5,7 @@ use crate::error::Problem;
 use narrows_collectives::{Area, Blocks, Piece};
 use narrows_portals::offload::{self, Allreduce, BLOCK};
 use narrows_portals::{AtomicOperation, Datatype, Place};
-use narrows_timeline::ANY;
+use narrows_timeline::{ACCELERATOR, ANY, COMPUTE};
 
 /// A rank sends from one buffer and receives into another one, as benchmarks do: traces have no addresses.
 const RECEIVE_BUFFER: u64 = 1 << 60;
@@ -250,7 +250,7 @@ impl Rank {
         let clock = self.clock;
         let node = self.node(number);
         if node.operation.cpu == 0 || !matches!(node.operation.kind, Kind::Compute { .. }) {
-            tell(timeline, index, &node.operation.kind, node.after, clock, state.epoch);
+            tell(timeline, index, (&node.operation.kind, node.operation.cpu), node.after, clock, state.epoch);
         }
     }
 
@@ -286,7 +286,7 @@ impl Rank {
                 self.computed_beside += duration;
                 self.units[unit] = end;
                 if let Some(timeline) = &region.state.timeline {
-                    tell(timeline, index, &kind, begin, end, region.state.epoch);
+                    tell(timeline, index, (&kind, cpu), begin, end, region.state.epoch);
                 }
                 self.computing.extend([Reverse((begin, number, Event::Started)), Reverse((end, number, Event::Done))]);
                 // Where the clock is ahead of the simulation both may be over for it, but not for others.
@@ -742,9 +742,10 @@ fn blocks_of(allreduce: &Schedule) -> u32 {
     u32::try_from(bytes_of(allreduce).div_ceil(u64::from(BLOCK))).unwrap_or(u32::MAX)
 }
 
-fn tell(timeline: &Timeline, rank: u32, kind: &Kind, begin: SimTime, end: SimTime, epoch: SimTime) {
+fn tell(timeline: &Timeline, rank: u32, (kind, cpu): (&Kind, u8), begin: SimTime, end: SimTime, epoch: SimTime) {
     let (name, peer, tag) = match *kind {
-        Kind::Compute { .. } => ("compute", NONE, NONE),
+        Kind::Compute { .. } if cpu > 0 => (ACCELERATOR, NONE, NONE),
+        Kind::Compute { .. } => (COMPUTE, NONE, NONE),
         Kind::Send { to, tag, .. } => ("send", i64::from(to), i64::from(tag)),
         Kind::Receive { from, tag, .. } => ("receive", from.map_or(ANY, i64::from), tag.map_or(ANY, i64::from)),
         Kind::Collective(call) => (call.operation.name(), NONE, NONE),

@@ -11,7 +11,7 @@ pub use narrows_live::Waiting;
 pub use outcome::{RunOutcome, waits_picture};
 pub use timing::TimingSpec;
 
-use crate::energy::{Energy, Share};
+use crate::energy::{Energy, OverTime, Share, Stay, Used};
 use crate::timeline::TimelineOutcome;
 use crate::{ComputeScale, MachineSpec, Observer, StudyError, TimelineSpec};
 use narrows_channel::counter;
@@ -311,11 +311,22 @@ impl Plan<'_> {
         let report = narrows_live::run(&mapping, world, command, options);
         drop(part);
         Ok(Ended {
+            timeline: timeline.map(|open| {
+                let stays: Vec<Stay> = self.stays(&report.ranks);
+                let used = Used::by(&self.placement, &self.networks);
+                open.finish(self.machine, &self.placement, |recorded, window| {
+                    OverTime::of(self.machine, &used, &stays, (recorded, window, report.simulated), true)
+                })
+            }),
             report,
-            timeline: timeline.map(|open| open.finish(self.machine, &self.placement)),
             counted: Counted::of(mapping.header()),
             computing: tables.filter(|_| keep).map(|(mut tables, _)| Computing::read(&mut tables, &factors)),
         })
+    }
+
+    /// Where each rank was, and until when.
+    fn stays(&self, ranks: &[narrows_live::RankTimes]) -> Vec<Stay> {
+        ranks.iter().zip(&self.placement).map(|(rank, &processor)| Stay { processor, end: rank.finished }).collect()
     }
 
     /// What came out, beside what was asked for.
@@ -328,7 +339,8 @@ impl Plan<'_> {
             beside: SimTime::ZERO,
         };
         let shares: Vec<Share> = report.ranks.iter().zip(&self.placement).map(share).collect();
-        let energy = Energy::of(self.machine, &self.networks, report.simulated, &shares).filter(|_| report.started);
+        let used = Used::by(&self.placement[..shares.len()], &self.networks);
+        let energy = Energy::of(self.machine, &used, report.simulated, &shares, report.totals.bytes).filter(|_| report.started);
         RunOutcome {
             mpi: self.program.mpi.to_string(),
             machine: self.machine.clone(),

@@ -165,7 +165,7 @@ impl RunOutcome {
 
     /// What this computer has decided about threads, a line each: the digest may not repeat.
     fn decided(&self) -> Vec<String> {
-        const WHAT: [(u32, &str); 7] = [
+        const WHAT: [(u32, &str); 8] = [
             (decided::LOCK, "which thread takes a lock first is this computer's affair"),
             (decided::WORK, "a thread computes for more than 0.1 s between two calls"),
             (decided::LOOKS, "a thread takes a lock again and again until another one has come"),
@@ -173,10 +173,16 @@ impl RunOutcome {
             (decided::SLEEP, "a thread waits for something that is not simulated"),
             (decided::LATE, "a thread was slower on this computer than others waited for"),
             (decided::PORTALS, "several threads call Portals"),
+            (
+                decided::BESIDE,
+                "threads that do not call MPI compute, and the file has no times of theirs; OMP_NUM_THREADS=1 and OPENBLAS_NUM_THREADS=1 \
+                 keep libraries from that",
+            ),
         ];
-        let all = self.report.decided.iter().filter(|(_, bits)| bits & decided::CALLERS != 0);
+        // One caller decides about nothing that messages depend on, unless it waits for threads that compute.
+        let counts = |bits: u32, bit: u32| bits & bit != 0 && (bits & decided::CALLERS != 0 || bit == decided::BESIDE);
         let of = |&(bit, what): &(u32, &str)| {
-            let ranks: Vec<_> = all.clone().filter(|(_, bits)| bits & bit != 0).map(|(rank, _)| *rank).collect();
+            let ranks: Vec<_> = self.report.decided.iter().filter(|(_, bits)| counts(*bits, bit)).map(|(rank, _)| *rank).collect();
             let first = ranks.first()?;
             let more = if ranks.len() > 1 { format!(" and {} more", ranks.len() - 1) } else { String::new() };
             Some(format!("the digest may not repeat: {what} (rank {first}{more})"))
@@ -334,7 +340,7 @@ impl RunOutcome {
         let ranks = &self.report.ranks;
         let processors = self.placement.iter().take(ranks.len()).map(|&id| self.machine.processor(id).0);
         let seconds = |part: fn(&RankTimes) -> SimTime| Column::Number(ranks.iter().map(|rank| Some(part(rank).as_s_f64())).collect());
-        Table::new(vec![
+        let columns = vec![
             ("rank", Column::Integer((0..ranks.len() as i64).collect())),
             ("node", Column::Integer(ranks.iter().map(|rank| i64::from(rank.node)).collect())),
             ("processor", Column::Text(processors.map(str::to_owned).collect())),
@@ -343,7 +349,8 @@ impl RunOutcome {
             ("waiting_s", seconds(|rank| rank.waiting)),
             ("finished_s", seconds(|rank| rank.finished)),
             ("mpi_calls", Column::Integer(ranks.iter().map(|rank| rank.calls as i64).collect())),
-        ])
+        ];
+        Table::new(columns.into_iter().chain(self.energy.iter().map(Energy::column)).collect())
     }
 
     /// Time by MPI function and call site.
@@ -378,7 +385,7 @@ impl RunOutcome {
         let ranks = data.table("ranks").map(|ranks| (String::from("ranks"), report::ranks_picture(ranks, &PARTS)));
         let waits = &self.report.waits;
         let deadlock = (!waits.is_empty()).then(|| (String::from("deadlock"), waits_picture("Who waits for whom", waits)));
-        ranks.into_iter().chain(deadlock).collect()
+        ranks.into_iter().chain(self.timeline.iter().flat_map(TimelineOutcome::pictures)).chain(deadlock).collect()
     }
 
     /// Writes `summary.json`, the resolved machine, the pictures, the tables, a page with everything, and the computing
@@ -389,7 +396,7 @@ impl RunOutcome {
     pub fn save(&self, out: &Path) -> Result<(), TableError> {
         let summary = self.summary();
         write(&out.join("summary.json"), format!("{summary:#}\n"))?;
-        write(&out.join("machine.toml"), self.machine.to_toml())?;
+        write(&out.join("machine.toml"), self.machine.to_used_toml())?;
         let origin = Origin::here(Some(&self.machine.name), Some(self.seed));
         let tables = self.tables();
         // Those of the ranks are in the summary.

@@ -6,7 +6,7 @@ mod over_time;
 pub use extrapolated::{Recordings, left_out, not_used};
 
 use crate::background;
-use crate::energy::{Energy, Share};
+use crate::energy::{Energy, OverTime, Share, Stay, Used};
 use crate::handlers;
 use crate::hardware::Networks;
 use crate::processors;
@@ -336,8 +336,15 @@ impl ReplaySpec {
             let in_mpi = finish.saturating_sub(computing);
             Share { processor, computing, in_mpi, beside }
         });
-        let energy = Energy::of(&machine, &networks, replay.finish, &shares.collect::<Vec<_>>());
-        let timeline = timeline.map(|open| open.finish(&machine, &placed));
+        let used = Used::by(&placed, &networks);
+        let energy = Energy::of(&machine, &used, replay.finish, &shares.collect::<Vec<_>>(), replay.bytes());
+        let timeline = timeline.map(|open| {
+            let stays = placed.iter().zip(&replay.rank_finish).map(|(&processor, &end)| Stay { processor, end });
+            let stays: Vec<Stay> = stays.collect();
+            open.finish(&machine, &placed, |recorded, window| {
+                OverTime::of(&machine, &used, &stays, (recorded, window, replay.finish), false)
+            })
+        });
         let processes = match &self.processes {
             Some(processes) => processes.gather(&peak_memory())?,
             None => vec![peak_memory()],
@@ -581,6 +588,7 @@ impl ReplayOutcome {
             (String::from("ranks"), report::ranks_picture(ranks, &parts))
         });
         pictures.extend(ranks);
+        pictures.extend(self.timeline.iter().flat_map(TimelineOutcome::pictures));
         pictures
     }
 
@@ -590,12 +598,13 @@ impl ReplayOutcome {
         let seconds = |of: &dyn Fn(usize) -> SimTime| {
             Column::Number((0..outcome.rank_computing.len()).map(|rank| Some(of(rank).as_s_f64())).collect())
         };
-        Table::new(vec![
+        let columns = vec![
             ("rank", Column::Integer((0..outcome.rank_computing.len() as i64).collect())),
             ("computing_s", seconds(&|rank| outcome.rank_computing[rank])),
             ("in_mpi_s", seconds(&|rank| outcome.rank_finish[rank].saturating_sub(outcome.rank_computing[rank]))),
             ("finished_s", seconds(&|rank| outcome.rank_finish[rank])),
-        ])
+        ];
+        Table::new(columns.into_iter().chain(self.energy.iter().map(Energy::column)).collect())
     }
 
     /// The page with everything in it.
@@ -615,7 +624,7 @@ impl ReplayOutcome {
     /// The folder takes no more.
     pub fn save(&self, out: &Path) -> Result<(), TableError> {
         if let Some(machine) = &self.machine {
-            write(&out.join("machine.toml"), machine.to_toml())?;
+            write(&out.join("machine.toml"), machine.to_used_toml())?;
         }
         for (name, table) in self.tables() {
             table.write(&out.join(name).with_extension("parquet"))?;

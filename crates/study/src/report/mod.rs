@@ -38,8 +38,9 @@ pub struct Report<'a> {
 }
 
 /// What pictures show, in the order in which reports have them.
-const CAPTIONS: [(&str, &str); 22] = [
+const CAPTIONS: [(&str, &str); 23] = [
     ("ranks", "Where each rank's simulated time went"),
+    ("power", "What the machine takes, at each time"),
     ("deadlock", "Who waits for whom"),
     ("latency", "How long packets and messages take"),
     ("throughput", "How much arrives"),

@@ -3,6 +3,7 @@
 use super::data::{Columns, Data};
 use super::words::{digits, percent, time, whole};
 use narrows_results::{HeatMap, Page, Quantity};
+use narrows_timeline::computes;
 use narrows_units::show;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,7 +58,7 @@ fn spent(data: &Data) -> BTreeMap<(String, String), Spent> {
             all.entry((table.text("function", row).to_owned(), table.text("site", row).to_owned())).or_default().add(&one);
         }
     } else if let Some(table) = data.table("calls") {
-        for row in (0..table.rows()).filter(|&row| table.text("call", row) != "compute") {
+        for row in (0..table.rows()).filter(|&row| !computes(table.text("call", row))) {
             let number = |name| table.number(name, row).unwrap_or(0.0);
             let time = number("end_s") - number("begin_s");
             let ranks = table.integer("rank", row).into_iter().collect();
@@ -206,8 +207,9 @@ pub fn energy(page: &mut Page, summary: &Value) {
     let joules = |name: &str| energy.get(name).and_then(Value::as_f64).unwrap_or(0.0);
     let total = joules("total_j");
     page.heading("Energy");
-    const PARTS: [(&str, &str); 8] = [
+    const PARTS: [(&str, &str); 9] = [
         ("nodes_j", "nodes, whatever they do"),
+        ("memory_j", "their memory"),
         ("idle_j", "other processors, whatever they do"),
         ("computing_j", "cores that compute"),
         ("waiting_j", "cores in MPI"),
@@ -222,7 +224,9 @@ pub fn energy(page: &mut Page, summary: &Value) {
     rows.push(vec![String::from("all"), format!("{} J", digits(total)), String::from("100 %")]);
     page.table(&["part", "energy", "share"], &rows, 1);
     if let Some(power) = energy.get("mean_power_w").and_then(Value::as_f64) {
-        page.note(&format!("On average {} W.", digits(power)));
+        let each = [("per_rank_j", "rank"), ("per_byte_j", "byte of payload")];
+        let each = each.iter().filter_map(|(key, of)| Some(format!(", {} J a {of}", digits(energy.get(*key)?.as_f64()?))));
+        page.note(&format!("On average {} W{}.", digits(power), each.collect::<String>()));
     }
 }
 

@@ -6,6 +6,7 @@
 
 use super::data::{Columns, Data};
 use narrows_results::{Column, Table};
+use narrows_timeline::computes;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -102,7 +103,7 @@ fn calls_of(table: &Columns, live: bool) -> BTreeMap<i64, Vec<Call>> {
     let mut calls: BTreeMap<i64, Vec<Call>> = BTreeMap::new();
     for row in 0..table.rows() {
         let number = |name: &str| table.number(name, row).unwrap_or(0.0);
-        let computes = table.text("call", row) == "compute";
+        let computes = computes(table.text("call", row));
         let waits = if live { number("waited_s") > 0.0 } else { !computes };
         let call = Call { begin: number("begin_s"), end: number("end_s"), waits, computes };
         calls.entry(table.integer("rank", row).unwrap_or(0)).or_default().push(call);

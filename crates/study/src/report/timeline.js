@@ -6,7 +6,7 @@
 "use strict";
 function timeline(place, data) {
   const colours = data.colours, live = data.live;
-  const computes = data.names.map(name => name === "compute");
+  const computes = data.names.map(name => name.startsWith("compute"));
   const kinds = live ? ["computing", "MPI software", "waiting"] : ["computing", "MPI software"];
   const said_of = { "MPI software": live ? "MPI software" : "in MPI, at work or waiting" };
   const ranks = [...new Set(data.calls.map(call => call[0]))].sort((a, b) => a - b);

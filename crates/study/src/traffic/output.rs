@@ -1,6 +1,7 @@
 //! Summary, tables and lines of a sweep.
 
 use super::{TrafficOutcome, pictures};
+use crate::energy::{Energy, Used};
 use crate::fabric_tables::{self, integers, numbers};
 use crate::handlers;
 use crate::report::{Data, Report};
@@ -62,7 +63,7 @@ pub fn page(outcome: &TrafficOutcome, origin: &Origin) -> String {
 
 /// Writes everything into the folder `out`.
 pub fn save(out: &Path, outcome: &TrafficOutcome) -> Result<(), TableError> {
-    narrows_output::write(&out.join("machine.toml"), outcome.machine.to_toml())?;
+    narrows_output::write(&out.join("machine.toml"), outcome.machine.to_used_toml())?;
     for (name, table) in tables(outcome) {
         table.write(&out.join(name).with_extension("parquet"))?;
     }
@@ -73,6 +74,13 @@ pub fn save(out: &Path, outcome: &TrafficOutcome) -> Result<(), TableError> {
     narrows_output::write(&out.join("report.html"), page(outcome, &origin))?;
     // Last: where it is, the rest is too.
     Ok(narrows_output::write(&out.join("summary.json"), format!("{:#}\n", summary(outcome)))?)
+}
+
+/// What the machine takes at each point, where it says what its parts take: all nodes, and this network.
+fn energies(outcome: &TrafficOutcome) -> Vec<Option<Energy>> {
+    let used = Used::all(&outcome.machine, &outcome.setup.topology);
+    let of = |point: &Point| Energy::of(&outcome.machine, &used, point.simulated, &[], point.statistics.bytes);
+    outcome.points.iter().map(of).collect()
 }
 
 /// Times of a point; nothing when they would only say how long one has looked.
@@ -97,7 +105,8 @@ pub fn summary(outcome: &TrafficOutcome) -> Value {
     let packet_hops = sum(|point| point.statistics.packet_hops);
     let listed: Vec<Value> = points
         .iter()
-        .map(|point| {
+        .zip(energies(outcome))
+        .map(|(point, energy)| {
             let classes: Vec<Value> = point
                 .classes
                 .iter()
@@ -144,6 +153,7 @@ pub fn summary(outcome: &TrafficOutcome) -> Value {
                 "retransmissions": point.statistics.retransmissions,
                 "acknowledgements": point.statistics.acknowledgements,
                 "control_packets": point.statistics.control_packets,
+                "energy": energy.as_ref().map(Energy::summary),
                 "handlers": point.handlers.as_ref().map(|report| handlers::summary(report, &outcome.machine.nic.spin.rules)),
                 "events": point.events,
                 "windows": point.windows,
@@ -235,7 +245,7 @@ pub fn text(outcome: &TrafficOutcome) -> String {
         outcome.machine.network.kind.name(),
     );
     let _ = writeln!(text, "  load  accepted   latency ns: mean      p99       fct ns: mean       p99");
-    for point in points {
+    for (point, energy) in points.iter().zip(energies(outcome)) {
         let load = |load: Option<f64>| load.map_or_else(|| String::from("-"), show_load);
         let mut remarks = Vec::new();
         if point.saturated {
@@ -268,6 +278,9 @@ pub fn text(outcome: &TrafficOutcome) -> String {
             let state = if class.saturated { "  saturated" } else { "" };
             let (load, times) = (load(class.load), times_text(class));
             let _ = writeln!(text, "  {load:>5}    {:6.4}{times}  {}{state}", class.accepted, class.name);
+        }
+        if let Some(energy) = energy {
+            let _ = writeln!(text, "  {}", energy.line());
         }
         for line in point.handlers.iter().flat_map(|report| handlers::lines(report, &outcome.machine.nic.spin.rules)) {
             let _ = writeln!(text, "  {line}");

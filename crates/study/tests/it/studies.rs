@@ -1,7 +1,9 @@
 //! From a specification to an outcome, without a command line.
 
+use narrows_results::{Column, Table};
 use narrows_study::replay::{Source, Target};
-use narrows_study::{MachineSpec, Messages, Observer, Outcome, ReplaySpec, Silent, Spec, TrafficSpec};
+use narrows_study::{MachineSpec, Messages, Observer, Outcome, ReplaySpec, Silent, Spec, TimelineSpec, TrafficSpec};
+use narrows_timeline::Window;
 use narrows_trace::generate::{Parameters, Pattern, product_time};
 use narrows_traffic::Class;
 use narrows_units::SimTime;
@@ -72,7 +74,7 @@ fn a_specification_gives_one_outcome() {
 /// The energy of a replay is power times time, part by part.
 #[test]
 fn energy_is_power_times_time() {
-    let powers = ["node=10W", "core=2W", "waiting=500mW", "accelerator=20W", "nic=5W", "switch=100W", "cable=0.25W"];
+    let powers = ["node=10W", "memory=3W", "core=2W", "waiting=500mW", "accelerator=20W", "nic=5W", "switch=100W", "cable=0.25W"];
     let compute = Some(SimTime::from_us(100));
     let loops = Source::Pattern(Pattern::AllreduceLoop, Parameters { ranks: 2, steps: 10, bytes: None, cells: None, compute });
     let alone = Source::Pattern(Pattern::AllreduceLoop, Parameters { ranks: 1, steps: 10, bytes: None, cells: None, compute });
@@ -81,6 +83,8 @@ fn energy_is_power_times_time() {
     for (source, nodes, computing, beside) in [(loops, 2.0, 2.0 * ms, 0.0), (alone, 1.0, ms, 0.0), (product, 4.0, 0.0, 4.0 * twice)] {
         let mut spec = replay(source);
         assert_eq!(Spec::Replay(spec.clone()).run(&Silent).unwrap().summary()["energy"], serde_json::Value::Null);
+        let folder = tempfile::tempdir().unwrap();
+        spec.timeline = Some(TimelineSpec { path: folder.path().join("a.pftrace"), window: Window::default() });
         let Target::Machine { machine, .. } = &mut spec.target else { panic!("a replay on a machine") };
         machine.overrides.set = powers.iter().map(|power| format!("power.{power}")).collect();
         let Outcome::Replay(outcome) = Spec::Replay(spec).run(&Silent).unwrap() else { panic!("a replay gives a replay") };
@@ -90,6 +94,7 @@ fn energy_is_power_times_time() {
         let (switches, cables) = (f64::from(topology.switches()), topology.links().len() as f64 / 2.0);
         let expected = [
             ("nodes_j", 10.0 * nodes * time),
+            ("memory_j", 3.0 * nodes * time),
             ("computing_j", 2.0 * computing),
             ("waiting_j", 0.5 * (ended - computing)),
             ("accelerators_j", 20.0 * beside),
@@ -106,6 +111,49 @@ fn energy_is_power_times_time() {
         let total: f64 = expected.iter().map(|(_, joules)| joules).sum();
         near("total_j", total);
         near("mean_power_w", total / time);
+        near("per_rank_j", total / outcome.replay.rank_finish.len() as f64);
+        match outcome.replay.bytes() {
+            0 => assert_eq!(found["per_byte_j"], serde_json::Value::Null),
+            bytes => near("per_byte_j", total / bytes as f64),
+        }
+        let tables = outcome.tables();
+        let table = |name: &str| &tables.iter().find(|(own, _)| *own == name).unwrap().1;
+        let column = |of: &str, name: &str| numbers(table(of), name);
+        let of_ranks: f64 = column("ranks", "energy_j").iter().sum();
+        let dynamic = 2.0 * computing + 0.5 * (ended - computing) + 20.0 * beside;
+        assert!((of_ranks / dynamic - 1.0).abs() < 1e-9, "{of_ranks} J of ranks, expected {dynamic}");
+        // The curve holds all of the energy, and says when it was taken.
+        let (begins, watts) = (column("power", "begin_s"), column("power", "power_w"));
+        assert_eq!(table("power").rows(), 400);
+        let ends = begins[1..].iter().copied().chain([time]);
+        let integral: f64 = begins.iter().zip(ends).zip(&watts).map(|((begin, end), watts)| (end - begin) * watts).sum();
+        assert!((integral / total - 1.0).abs() < 1e-6, "{integral} J over time, expected {total}");
+    }
+}
+
+fn numbers(table: &Table, name: &str) -> Vec<f64> {
+    let found = table.clone().into_columns().into_iter().find(|(own, _)| *own == name).map(|(_, column)| column);
+    let Some(Column::Number(values)) = found else { panic!("no column {name} of numbers") };
+    values.iter().map(|value| value.expect("a number")).collect()
+}
+
+/// All nodes and the whole network take power while traffic is simulated.
+#[test]
+fn energy_of_traffic_is_power_times_simulated_time() {
+    let mut spec = traffic();
+    spec.machine.overrides.set.extend(["power.node=10W", "power.nic=5W", "power.switch=100W"].map(String::from));
+    let Outcome::Traffic(outcome) = Spec::Traffic(spec).run(&Silent).unwrap() else { panic!("traffic gives traffic") };
+    let summary = outcome.summary();
+    let (nodes, switches) = (f64::from(outcome.setup.topology.hosts()), f64::from(outcome.setup.topology.switches()));
+    for (point, found) in outcome.points.iter().zip(summary["points"].as_array().unwrap()) {
+        let total = (15.0 * nodes + 100.0 * switches) * point.simulated.as_s_f64();
+        let near = |name: &str, expected: f64| {
+            let value = found["energy"][name].as_f64().unwrap();
+            assert!((value / expected - 1.0).abs() < 1e-9, "{name}: {value}, expected {expected}");
+        };
+        near("total_j", total);
+        near("per_byte_j", total / point.statistics.bytes as f64);
+        assert_eq!(found["energy"]["per_rank_j"], serde_json::Value::Null);
     }
 }
 
