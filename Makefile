@@ -42,7 +42,7 @@ MPICC ?= mpicc
 TURN ?= commit
 
 # The parts of test-mpi, as scripts/test.sh takes them. First those that measure nothing, side by side.
-SIDE_BY_SIDE := test-figures test-portals test-sockets test-onesided test-handlers test-otf2 test-closed-forms test-machines test-replay test-collectives test-record test-install test-explore | test-python test-docs
+SIDE_BY_SIDE := test-figures test-portals test-sockets test-onesided test-handlers test-otf2 test-closed-forms test-cycles test-machines test-replay test-collectives test-record test-install test-explore | test-python test-docs
 ONE_BY_ONE := test-rotation test-programs test-intel test-mailbox test-nics test-lossy test-rails test-gateways
 MPI_TESTS := $(filter-out |,$(SIDE_BY_SIDE)) $(ONE_BY_ONE)
 
@@ -71,6 +71,7 @@ build:
 	    && mv target/release/lib/pkgconfig/new.$$$$ target/release/lib/pkgconfig/portals4.pc
 	@ln -sf ../libnarrows_recorder.so target/release/lib/libnarrows-recorder.so
 	@ln -sf ../libnarrows_launcher.so target/release/lib/libnarrows-launcher.so
+	@ln -sf ../libnarrows_cycles_plugin.so target/release/lib/libnarrows-cycles-plugin.so
 
 build-mpi: setup-mpi
 	@CARGO="$(CARGO)" scripts/build_mpi.sh $(MPI) $(MPICC)
@@ -176,6 +177,10 @@ test-explore: build
 
 test-closed-forms: build
 	$(PYTHON) tests/closed_forms.py
+
+# Cycles of a core, for programs of this computer under qemu; more runs by hand.
+test-cycles: build
+	$(PYTHON) tests/cycles.py $(if $(filter all,$(TURN)),--runs 20)
 
 # Random programs on random machines; more of them by hand.
 test-machines: build

@@ -14,7 +14,7 @@ binary() {
 }
 
 binary "$built/narrows" "$root/bin/narrows" 755
-for library in portals narrows_fi narrows_preload narrows_recorder narrows_launcher; do
+for library in portals narrows_fi narrows_preload narrows_recorder narrows_launcher narrows_cycles_plugin; do
     # libfabric looks for *-fi.so, and the others follow it.
     binary "$built/lib$library.so" "$root/lib/narrows/lib${library//_/-}.so" 644
 done

@@ -43,6 +43,7 @@ LIBRARIES = {
     "narrows_preload": "narrows-preload",
     "narrows_recorder": "narrows-recorder",
     "narrows_launcher": "narrows-launcher",
+    "narrows_cycles_plugin": "narrows-cycles-plugin",
 }
 
 

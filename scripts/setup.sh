@@ -16,7 +16,7 @@ intel_wheel='impi-devel==2021.18.1'
 oneccl_version='2022.2.0'
 
 demo_packages=(gcc libc6-dev make openmpi-bin libopenmpi-dev libfabric-dev)
-test_packages=("${demo_packages[@]}" g++ gfortran netpipe-openmpi hpcc iperf3 lammps python3-mpi4py python3-venv libomp5-14 chromium valgrind gcc-riscv64-unknown-elf)
+test_packages=("${demo_packages[@]}" g++ gfortran netpipe-openmpi hpcc iperf3 lammps python3-mpi4py python3-venv libomp5-14 chromium valgrind gcc-riscv64-unknown-elf qemu-user)
 # libclang reads mpi.h for the Rust bindings.
 mpi_packages=(gcc libc6-dev openmpi-bin libopenmpi-dev libclang1-14)
 # qemu, cross compilers and C libraries for ARM64 and RISC-V: no package of those architectures themselves.

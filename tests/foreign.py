@@ -6,8 +6,9 @@
     tests/foreign.py --all          all cases of tests/run_mpi.py that are in C, with 2 and 4 ranks
 
 Computing takes no time (`--compute none`), so that both print the same, take the same simulated time and have the same digest. The
-programs verify themselves too (tests/mpi/check.h). Then come Debian's LAMMPS, beside qemu without Narrows, and commands that must be
-refused, with what they say. One line per case, then "N passed, N failed".
+programs verify themselves too (tests/mpi/check.h). Then come Debian's LAMMPS, beside qemu without Narrows; cycles (`--compute cycles`,
+tests/cycles.py), whose digests must be the same in twenty runs on a busy computer; and commands that must be refused, with what they
+say. One line per case, then "N passed, N failed".
 """
 
 import argparse
@@ -24,6 +25,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import cycles
 from mpi_driver.applications import MELT, thermo
 from mpi_driver.cases import Case, cases
 from mpi_driver.mpis import ROOT, SOURCES
@@ -190,6 +192,26 @@ def lammps(ranks: int) -> str:
     return " ".join(digests[0])
 
 
+def cycles_jobs(runs: int, folder: Path) -> list[tuple[str, Callable[[], str]]]:
+    """Loops against sums on both processors, and digests with 16 ranks under MPICH and Open MPI."""
+
+    def setup(processor: Processor, source: Path, *arguments: str) -> cycles.Setup:
+        environment = tuple(processor.environment.items())
+        return cycles.Setup(built(source, processor, True), arguments, processor.launcher, environment)
+
+    (folder / "in.melt").write_text(MELT)
+    words = ("-in", str(folder / "in.melt"), "-log", "none", "-screen", "none")
+    debian = cycles.Setup(DEBIAN / "usr/bin/lmp", words)
+    halo = setup(ARM64, EXAMPLES / "halo2d.c", "64", "10")
+    machine = ("--machine", "exanest-mezz")
+    return [
+        ("aarch64 cycles", functools.partial(cycles.closed_forms, setup(ARM64, SOURCES / "cycles.c"))),
+        ("riscv64 cycles", functools.partial(cycles.closed_forms, setup(RISCV, SOURCES / "cycles.c"))),
+        ("aarch64 cycles repeat n=16 MPICH", functools.partial(cycles.repeats, halo, 16, runs, *machine)),
+        ("aarch64 cycles repeat n=16 Open MPI", functools.partial(cycles.repeats, debian, 16, runs, *machine, "--set", "node.core.l1=none")),
+    ]
+
+
 def refusals(folder: Path) -> list[tuple[str, Callable[[], str]]]:
     """Commands that must say in one line what to do."""
     program = built(EXAMPLES / "pingpong.c", ARM64, True)
@@ -261,6 +283,18 @@ def refusals(folder: Path) -> list[tuple[str, Callable[[], str]]]:
     ]
 
 
+def with_cycles(job: Callable[[], str]) -> Callable[[], str]:
+    """The same, with what it raises as a failure of these tests."""
+
+    def test() -> str:
+        try:
+            return job()
+        except cycles.Failure as error:
+            raise Failure(str(error)) from error
+
+    return test
+
+
 def qemu_alone(folder: Path) -> str:
     """A folder for PATH that has qemu and no launcher."""
     place = folder / "qemu"
@@ -311,6 +345,7 @@ def main() -> int:
                     jobs.append((f"{processor.architecture} {case.name} n={ranks}", test))
     scratch = tempfile.TemporaryDirectory()
     jobs += [(f"lammps n={n}", functools.partial(lammps, n)) for n in map(int, numbers) if re.search(options.k, "lammps")]
+    jobs += [(title, with_cycles(job)) for title, job in cycles_jobs(20, Path(scratch.name)) if re.search(options.k, title)]
     jobs += [job for job in refusals(Path(scratch.name)) if re.search(options.k, job[0])]
     passed, failed = 0, 0
 

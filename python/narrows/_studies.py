@@ -203,8 +203,8 @@ def run(
     (docs/machine-files.md). on: the processors of the nodes that ranks are on, such as "bf2"; behind ":" in the
     program's words stand other programs, each with its own (["./a", ":", "-n", "2", "--on", "bf2", "--", "./b"]).
     compute: "measured", "sampled" (medians), "pooled" (medians over ranks), "instructions" with or without ":RATE" per
-    second (hardware counters), "none": then two runs are identical to the bit, or the folder of an earlier run: then
-    two runs differ by the machine only.
+    second (hardware counters), "cycles" of the simulated core (under qemu), "none": then two runs are identical to the
+    bit, or the folder of an earlier run: then two runs differ by the machine only.
     compute_scale: factor of computing times: 0.5, or "0.5@0-31" for some nodes; several as a list. With the times of an
     earlier run also the folder of a run of one rank with the work of one of these.
     mpirun: another launcher than the one that belongs to the program's MPI.

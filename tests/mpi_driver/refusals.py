@@ -74,7 +74,7 @@ def troubles(tests: Tests, mpi: Mpi) -> list[tuple[str, Callable[[], None]]]:
     subprocess.run(["gcc", "-O1", str(folder / "forbid.c"), "-o", str(forbid)], check=True)
     # An installation whose provider is no provider.
     shutil.copy2(tests.narrows, folder / "narrows")
-    for name in ("libportals.so", "libnarrows-preload.so", "libnarrows-launcher.so"):
+    for name in ("libportals.so", "libnarrows-preload.so", "libnarrows-launcher.so", "libnarrows-cycles-plugin.so"):
         shutil.copy2(tests.narrows.parent / "lib" / name, broken / name)
     (folder / "nothing.c").write_text("int nothing;\n")
     subprocess.run(["gcc", "-shared", str(folder / "nothing.c"), "-o", str(broken / "libnarrows-fi.so")], check=True)

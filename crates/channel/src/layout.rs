@@ -1,6 +1,7 @@
 //! What lies where in the shared file. Both sides are built from the same sources;
 //! [`Header::magic`] and [`Header::version`] refuse a mixture.
 
+use narrows_cycles::Core;
 use narrows_portals::NiLimits;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -8,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"narrows\0");
 /// Raised with every change of this file or of [`crate::record`].
-pub const VERSION: u32 = 21;
+pub const VERSION: u32 = 22;
 
 /// Simulated time starts here, ps: one second. What ranks do during MPI_Init lies before it.
 pub const EPOCH_PS: u64 = 1_000_000_000_000;
@@ -153,6 +154,8 @@ pub struct Processor {
     pub cores: u32,
     /// Its number on the node: 0 is the host's.
     pub number: u32,
+    /// `--compute cycles`: the core; without a clock, CPU time counts.
+    pub core: Core,
 }
 
 /// Bytes of a page: ranks can write some pages and not others.
@@ -189,7 +192,7 @@ pub struct Header {
     pub refused: AtomicU32,
     /// How often a rank has written to a socket or pipe, see [`RankHeader::written`].
     pub writes: AtomicU32,
-    /// `--compute instructions`: threads whose instructions cannot be counted; they take their CPU time.
+    /// `--compute instructions`, `--compute cycles`: threads that cannot be counted; they take their CPU time.
     pub uncounted: AtomicU32,
     /// So many instructions take one second; 0: that is not known yet.
     pub instructions_per_s: AtomicU64,

@@ -124,9 +124,10 @@ pub struct RunArgs {
 pub struct ComputingArgs {
     /// Where computing times come from: CPU time, its running median between the same two MPI calls, the median of
     /// those of all ranks, instructions (RATE per second, such as instructions:2.5e9; else the rate at the start of the
-    /// run; needs hardware counters), nothing, or what an earlier run has kept, computing.json in the folder of its
-    /// --out: two runs differ by the machine only (docs/models.md)
-    #[arg(long, default_value = "measured", value_name = "measured|sampled|pooled|instructions[:RATE]|none|FILE", value_parser = clap::value_parser!(Compute), help_heading = "Computing times")]
+    /// run; needs hardware counters), cycles of the simulated core (under qemu: docs/how-to/other-processors.md),
+    /// nothing, or what an earlier run has kept, computing.json in the folder of its --out: two runs differ by the
+    /// machine only (docs/models.md)
+    #[arg(long, default_value = "measured", value_name = "measured|sampled|pooled|instructions[:RATE]|cycles|none|FILE", value_parser = clap::value_parser!(Compute), help_heading = "Computing times")]
     pub compute: Compute,
     /// Computing times, times this; FACTOR@FIRST-LAST for the ranks on these nodes, the last one that fits counts. With
     /// --compute FILE also what a run of one rank with the work of one of these has kept: ranks that share caches and

@@ -71,6 +71,7 @@ fn special() -> &'static Special {
 /// The program calls MPI function `id` (index into `narrows_mpicalls::CALLS`). `place`: the same for calls of one place
 /// in the program that are about as much. `site`: the address to which it returns; 0: nobody knows.
 pub fn mpi_enter(id: u32, peer: i64, tag: i64, place: u64, site: u64) {
+    threads::stop_counting();
     let special = special();
     own_queue::call_begins(special.searches.contains(&Some(id)));
     let Some(call) = CALLS.get(id as usize) else { return };
@@ -163,6 +164,9 @@ pub fn mpi_leave(id: u32, failed: bool) -> bool {
     let init = special.init.contains(&Some(id)) && !failed && OPEN.fetch_add(1, Ordering::AcqRel) == 0;
     if init && let Some(prepare) = BEFORE_START.get() {
         prepare();
+    }
+    if init {
+        threads::settle_heap();
     }
     callers::before_leave();
     let Ok(mut rank) = session() else { return false };
@@ -291,6 +295,7 @@ pub fn clock(yields: bool, place: u64) -> u64 {
     let Some((_, header)) = attach::shared().filter(|_| active() && !threads::has_left_list()) else {
         return LAST_CLOCK.load(Ordering::Relaxed);
     };
+    threads::stop_counting();
     let thread = threads::current().unwrap_or_else(|| threads::begin(EPOCH_PS + LAST_CLOCK.load(Ordering::Relaxed), false, u32::MAX));
     if thread.waits() {
         // The library in which it waits does.

@@ -20,7 +20,7 @@
 //!
 //! Nothing is allocated after the first look: that may be inside the program's own allocator, which looks at the clock.
 
-use crate::threads::counted_in;
+use crate::threads::{counted_in, counts_cycles};
 use crate::{attach, shared};
 use narrows_channel::stretches::{KEPT, Pool, Stretch, Tables, VARIABLE, known, place};
 use narrows_mpicalls::Class;
@@ -524,7 +524,7 @@ pub(crate) fn promise() -> Promise {
         // Where simulated time goes on early depends on the host, and with it, by the time of a completion, what a rank
         // finds at once: such a run repeats to the bit. The same where the simulator's clock is not what is charged.
         (true, _) => Promise::AtLeast(0),
-        _ if counted_in().is_some() => Promise::AtLeast(0),
+        _ if counted_in().is_some() || counts_cycles() => Promise::AtLeast(0),
         (false, true) => Promise::AtLeast(stretches.promise()),
         (false, false) => Promise::Measured(stretches.expected()),
     };

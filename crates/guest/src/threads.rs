@@ -8,6 +8,7 @@
 //! [`pace`]: time passes for it as fast as the other one uses its core.
 
 mod baton;
+mod cycles;
 mod files;
 mod host;
 mod instructions;
@@ -25,6 +26,7 @@ use crate::{attach, callers, shared, stretches};
 pub(crate) use baton::{
     are_seen, begins, block, goes, is_on, lead, leads, nap_with_baton, order, set_able, stand_behind, take_turns, wake, wakes, yields,
 };
+pub(crate) use cycles::{counts_cycles, settle_heap, stop as stop_counting};
 pub(crate) use files::{
     FIRST_NAP, Step, any_at_files, begins_at_files, came_from_files, ends_at_files, talk, talks, time_is_over, wait_at_files,
     waits_at_files,
@@ -38,13 +40,14 @@ pub(crate) use made::{exists, made, made_so_far, makes};
 use narrows_baton::{Baton, Seat};
 use narrows_channel::layout::{EPOCH_PS, decided};
 use narrows_channel::{counter, futex};
+use narrows_cycles::Count;
 use pace::time_to;
 pub(crate) use pace::{changes, meets, pace, rest, rest_from, settled, uncounted};
 use phase::Phase;
 pub(crate) use sleep::{doze, first_end, get_up, parks, reached, sleep_until, sleeps_on, unparked};
 use std::cell::Cell;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 pub(crate) use work::calibrate;
@@ -78,6 +81,8 @@ pub(crate) struct Thread {
     /// The counter of its instructions, -1: none, and what that was at the mark.
     counter: AtomicI32,
     counted: AtomicU64,
+    /// Where its cycles are counted; none: they are not.
+    cycles: AtomicPtr<Count>,
     /// Where it waits until it has the baton.
     seat: Seat,
     /// It runs without it.
@@ -302,6 +307,7 @@ impl Thread {
             asked: AtomicU64::new(0),
             counter: AtomicI32::new(-1),
             counted: AtomicU64::new(0),
+            cycles: AtomicPtr::new(std::ptr::null_mut()),
             seat: Seat::new(AtomicU32::new(0)),
             without: AtomicBool::new(false),
             runs: AtomicBool::new(true),
@@ -604,6 +610,7 @@ pub(crate) fn begin(clock: u64, idle: bool, number: u32) -> &'static Thread {
     thread.worker.store(idle, Relaxed);
     thread.counter.store(counter, Relaxed);
     thread.counted.store(0, Relaxed);
+    thread.cycles.store(cycles::open(), Relaxed);
     all.threads.push(thread);
     all.count();
     if !idle {

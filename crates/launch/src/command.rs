@@ -130,7 +130,7 @@ mod tests {
     }
     #[test]
     fn programs_of_another_processor_are_arguments_of_qemu() {
-        let foreign = Some(crate::Foreign { processor: &crate::PROCESSORS[1], qemu: "/q/qemu".into(), sysroot: "/s".into() });
+        let foreign = Some(crate::Foreign { processor: &crate::PROCESSORS[1], qemu: "/q/qemu".into(), sysroot: "/s".into(), plugin: None });
         for name in ["MPICH", "Open MPI"] {
             let library = LIBRARIES.iter().find(|library| library.name == name).unwrap();
             let mpi = Mpi { library, version: "5.0.2".into(), file: None, launcher: "/x/mpirun".into(), foreign: foreign.clone() };

@@ -1,9 +1,9 @@
 //! Programs of other processors. They run under qemu's user mode, which translates a program and hands its system calls
 //! to this computer's kernel; the launcher, the simulator and all files are this computer's.
 
-use crate::LaunchError;
 use crate::elf::{self, File};
 use crate::inspect::find;
+use crate::{LaunchError, Mpi};
 use narrows_mpilib::App;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -33,6 +33,11 @@ impl Processor {
         PROCESSORS.iter().find(|processor| processor.machine == machine)
     }
 
+    /// That of this computer.
+    fn own() -> &'static Processor {
+        PROCESSORS.iter().find(|processor| processor.is_ours()).unwrap_or(&PROCESSORS[0])
+    }
+
     /// Whether this program runs on it.
     pub(crate) fn is_ours(&self) -> bool {
         self.architecture == env::consts::ARCH
@@ -48,6 +53,8 @@ pub struct Foreign {
     pub qemu: PathBuf,
     /// The folder with its C library, which qemu puts in front of absolute paths that are there.
     pub sysroot: PathBuf,
+    /// What qemu loads into itself to count cycles, if it does: the file, and what that is told.
+    pub plugin: Option<(PathBuf, &'static str)>,
 }
 
 /// What runs the program in that file; `None` if this computer does.
@@ -63,6 +70,31 @@ pub(crate) fn of(program: &Path) -> Result<Option<Foreign>, LaunchError> {
         File::BigEndian => Err(LaunchError::BigEndian(program.to_owned())),
         File::OtherMachine(machine) => Err(LaunchError::OtherMachine { program: program.to_owned(), machine }),
         File::Dynamic(_) | File::Static | File::Script(_) | File::Other => Ok(None),
+    }
+}
+
+impl Mpi {
+    /// The programs run under qemu whatever they are for, with a plugin that counts their cycles, which is `told`
+    /// something.
+    ///
+    /// # Errors
+    /// One of them is a script, qemu is not there, or the plugin lies where qemu's options cannot say.
+    pub fn counts_cycles(&mut self, apps: &[App], plugin: PathBuf, told: &'static str) -> Result<(), LaunchError> {
+        if plugin.to_string_lossy().contains(',') {
+            return Err(LaunchError::Comma(plugin));
+        }
+        if self.foreign.is_none() {
+            for app in apps {
+                let program = find(&app.program)?;
+                let bytes = fs::read(&program).map_err(|error| LaunchError::Io { path: program.clone(), error })?;
+                let File::Dynamic(linker) = elf::classify(&bytes) else { return Err(LaunchError::NoCycles(program)) };
+                self.foreign = Some(Foreign::new(&program, Processor::own(), &linker)?);
+            }
+        }
+        if let Some(foreign) = &mut self.foreign {
+            foreign.plugin = Some((plugin, told));
+        }
+        Ok(())
     }
 }
 
@@ -91,7 +123,7 @@ impl Foreign {
                 ))
             })?,
         };
-        Ok(Foreign { processor, qemu, sysroot })
+        Ok(Foreign { processor, qemu, sysroot, plugin: None })
     }
 
     /// Starts qemu on a program.
@@ -111,6 +143,15 @@ impl Foreign {
     /// program and not into qemu.
     pub(crate) fn app(&self, app: &App, preload: Option<&str>) -> App {
         let mut arguments = vec![String::from("-L"), self.sysroot.display().to_string()];
+        if let Some((plugin, told)) = &self.plugin {
+            // Random numbers that the kernel gives a process at its start are on its stack.
+            let plugin = format!("{}{told}", plugin.display());
+            arguments.extend(["-plugin", &plugin, "-seed", "1"].map(str::to_owned));
+            if self.processor.is_ours() {
+                // All instructions that qemu knows; else it is one of the first that had 64 bits.
+                arguments.extend(["-cpu", "max"].map(str::to_owned));
+            }
+        }
         if let Some(preload) = preload {
             arguments.extend([String::from("-E"), format!("LD_PRELOAD={preload}")]);
         }
@@ -124,7 +165,7 @@ impl Foreign {
     /// # Errors
     /// They were not built, or lie where qemu's options cannot say.
     pub fn libraries(&self, ours: &Path, names: &[&str]) -> Result<PathBuf, LaunchError> {
-        let folder = ours.join(self.processor.architecture);
+        let folder = if self.processor.is_ours() { ours.to_owned() } else { ours.join(self.processor.architecture) };
         if !names.iter().all(|name| folder.join(name).exists()) {
             return Err(LaunchError::ForeignLibraries { names: names.join(", "), processor: self.processor.name, folder });
         }
@@ -152,18 +193,23 @@ mod tests {
 
     #[test]
     fn qemu_is_given_the_program_with_its_libraries() {
-        let foreign = Foreign { processor: &PROCESSORS[1], qemu: "/q/qemu-aarch64".into(), sysroot: "/s".into() };
+        let foreign = Foreign { processor: &PROCESSORS[1], qemu: "/q/qemu-aarch64".into(), sysroot: "/s".into(), plugin: None };
         let app = App { ranks: 3, program: String::from("./a"), arguments: vec![String::from("-L")], on: String::new() };
         let given = foreign.app(&app, Some("/n/p.so:/n/q.so"));
         assert_eq!((given.ranks, given.program.as_str()), (3, "/q/qemu-aarch64"));
         assert_eq!(given.arguments, ["-L", "/s", "-E", "LD_PRELOAD=/n/p.so:/n/q.so", "./a", "-L"]);
         assert_eq!(foreign.app(&app, None).arguments, ["-L", "/s", "./a", "-L"]);
+        let counts = |processor| Foreign { processor, plugin: Some(("/n/c.so".into(), ",caches=off")), ..foreign.clone() };
+        let words = counts(&PROCESSORS[1]).app(&app, None).arguments;
+        assert_eq!(words, ["-L", "/s", "-plugin", "/n/c.so,caches=off", "-seed", "1", "./a", "-L"]);
+        let words = counts(Processor::own()).app(&app, None).arguments;
+        assert_eq!(words[6..], ["-cpu", "max", "./a", "-L"]);
     }
 
     #[test]
     fn libraries_that_are_not_there_are_named() {
         let folder = tempfile::tempdir().unwrap();
-        let foreign = Foreign { processor: &PROCESSORS[1], qemu: "q".into(), sysroot: "/".into() };
+        let foreign = Foreign { processor: &PROCESSORS[1], qemu: "q".into(), sysroot: "/".into(), plugin: None };
         let error = foreign.libraries(folder.path(), &["libx.so"]).unwrap_err().to_string();
         assert!(
             error.starts_with("the libraries libx.so for ARM64 are not in ") && error.ends_with("/aarch64: run `make foreign`"),

@@ -144,6 +144,9 @@ pub enum LaunchError {
         /// What is missing, and what to do.
         what: String,
     },
+    /// Cycles are counted under qemu, which runs no scripts.
+    #[error("{0}: --compute cycles runs a program under qemu, which runs no scripts; name the program, or the interpreter, itself")]
+    NoCycles(PathBuf),
     /// Programs of a job for several processors.
     #[error("{program} and the first program are built for different processors: the programs of a job run on one kind")]
     SeveralProcessors {

@@ -162,7 +162,9 @@ fn of_network<'a>(
 }
 
 fn in_order(keys: &mut [Key<'_>]) {
-    keys.sort_by_key(|key| SECTIONS.iter().position(|section| key.path.split('.').next() == Some(section)));
+    let section = |key: &Key<'_>| SECTIONS.iter().position(|section| key.path.split('.').next() == Some(section));
+    // Behind the keys of `[node]` itself.
+    keys.sort_by_key(|key| (section(key), key.path.starts_with("node.core.")));
 }
 
 /// The same key of the nodes of one group, or of a processor beside the host's.

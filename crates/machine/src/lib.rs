@@ -42,6 +42,7 @@ mod addresses;
 mod assemble;
 mod buses;
 mod collectives;
+mod core;
 mod explain;
 mod fault;
 mod gateways;
@@ -61,6 +62,7 @@ mod write;
 
 pub use addresses::Addresses;
 pub use collectives::{RulesError, collectives_table, table_of_library};
+pub use core::{CoreModel, CoreName};
 pub use explain::Explanation;
 pub use fault::FaultError;
 pub use host::{HostPattern, HostPatternError};

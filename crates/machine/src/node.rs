@@ -1,5 +1,6 @@
 //! Nodes that are alike, their processors, and the buses between these.
 
+use crate::core::CoreModel;
 use crate::host::HostPattern;
 use crate::model::Link;
 use narrows_keys::{Field, Limits, Problem, Value, choice, keys, number};
@@ -82,8 +83,6 @@ keys! {
         pub power: Power = "0 W", at "power.node";
         /// The memory of a node with ranks, whatever it does.
         pub memory: Power = "0 W", at "power.memory";
-        /// The processor of the host.
-        pub host: Processor => "";
         /// Processors of a node in addition to the host's, `[processor.NAME]` each.
         pub processors: Vec<String> = [];
         /// The networks that a node joins, of `machine.fabrics`; none: all of them.
@@ -92,6 +91,8 @@ keys! {
         pub gateway: Vec<String> = [];
         /// Host names: `{}` is the node index, `{:03}` with three digits.
         pub host_name: HostPattern = "node{:03}";
+        /// The processor of the host.
+        pub host: Processor => "";
     }
 }
 
@@ -103,6 +104,8 @@ keys! {
         pub cores: u32, in 1..=1 << 16;
         /// How many times as fast a core computes as the one on which computing time was measured.
         pub speed: Speed = 1;
+        /// The core, for `--compute cycles`.
+        pub core: CoreModel => "core";
         /// Costs of the MPI software on a core.
         pub software: Software => ".software";
         /// What it takes.

@@ -168,7 +168,11 @@ fn every_key_has_an_effect_or_a_reason() {
         assert!(Command::new(env!("CARGO_BIN_EXE_narrows")).current_dir(&folder).args(generate).status().unwrap().success());
     }
 
-    let live = concat!(include_str!("../../../../tests/run_portals.py"), include_str!("../../../../tests/mpi_driver/cases.py"));
+    let live = concat!(
+        include_str!("../../../../tests/run_portals.py"),
+        include_str!("../../../../tests/mpi_driver/cases.py"),
+        include_str!("../../../../tests/cycles.py")
+    );
     let (mut listed, mut plain, mut wrong) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
     for line in include_str!("../keys.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let key = match line.split_once(' ').unwrap() {
@@ -176,7 +180,7 @@ fn every_key_has_an_effect_or_a_reason() {
             ("live", key) => {
                 assert!(
                     live.contains(&format!("\"{key}\"")) || live.contains(&format!("\"{key}=")),
-                    "neither tests/run_portals.py nor tests/mpi_driver/cases.py changes {key}"
+                    "neither tests/run_portals.py, tests/mpi_driver/cases.py nor tests/cycles.py changes {key}"
                 );
                 key
             }

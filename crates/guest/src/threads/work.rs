@@ -2,7 +2,7 @@
 
 use super::host::{cpu_ns, wall_ns};
 use super::instructions::{self, counted_in};
-use super::{Thread, WORK_PS, compute_is_free, compute_ppm, many};
+use super::{Thread, WORK_PS, compute_is_free, compute_ppm, counts_cycles, many};
 use crate::stretches::{self, Promise};
 use crate::{attach, chance};
 use narrows_channel::layout::Followed;
@@ -71,6 +71,14 @@ impl Thread {
         without_overhead(used, computed).unwrap_or(0)
     }
 
+    /// The same as simulated time, ps.
+    fn used_ps(&self, computed: bool, ppm: u64) -> u64 {
+        match self.used_cycles_ps() {
+            Some(ps) => (u128::from(ps) * u128::from(ppm) / 1_000_000) as u64,
+            None => to_ps(self.used_ns(computed), ppm),
+        }
+    }
+
     /// What the instructions since the last mark take, ns; and a mark. `None`: they are not counted.
     fn used_instructions_ns(&self, computed: bool) -> Option<u64> {
         let file = counted_in()?;
@@ -125,9 +133,9 @@ impl Thread {
         if ppm == 0 {
             return 0;
         }
-        let measured = to_ps(self.used_ns(true), ppm);
+        let measured = self.used_ps(true, ppm);
         let own = !many() || STRETCH_OF.load(Relaxed) == self.id.load(Relaxed);
-        let work = if own { stretches::end(call, measured) } else { measured };
+        let work = if own && !counts_cycles() { stretches::end(call, measured) } else { measured };
         if many() {
             WORK_PS.fetch_add(work, Relaxed);
         }
@@ -146,7 +154,8 @@ impl Thread {
     /// What the calling thread has done since the last mark was no computing.
     pub fn mark(&self) {
         if compute_ppm() != 0 {
-            self.used_ns(false);
+            self.used_ps(false, 0);
+            self.counts(!self.in_call.load(Relaxed));
         }
     }
 

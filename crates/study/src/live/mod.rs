@@ -144,16 +144,19 @@ pub enum Compute {
     Pooled,
     /// Instructions of the rank, so many per second; `None`: as many as at the start of the run.
     Instructions(Option<f64>),
+    /// Cycles of the core that the machine has, which a plugin of qemu counts.
+    Cycles,
     /// What an earlier run has kept: its file, or its folder.
     File(PathBuf),
 }
 
 /// Those of one word.
-const WORDS: [(&str, Compute); 5] = [
+const WORDS: [(&str, Compute); 6] = [
     ("measured", Compute::Measured),
     ("sampled", Compute::Sampled),
     ("pooled", Compute::Pooled),
     ("instructions", Compute::Instructions(None)),
+    ("cycles", Compute::Cycles),
     ("none", Compute::None),
 ];
 
@@ -170,8 +173,8 @@ impl std::fmt::Display for Compute {
 impl std::str::FromStr for Compute {
     type Err = StudyError;
 
-    /// `measured`, `sampled`, `pooled`, `instructions` with or without `:RATE`, `none`, or what an earlier run has
-    /// kept.
+    /// `measured`, `sampled`, `pooled`, `instructions` with or without `:RATE`, `cycles`, `none`, or what an earlier
+    /// run has kept.
     fn from_str(text: &str) -> Result<Compute, StudyError> {
         let (word, number) = text.split_once(':').map_or((text, None), |(word, number)| (word, Some(number)));
         match (WORDS.iter().find(|(known, _)| *known == word), number) {
@@ -189,7 +192,7 @@ impl std::str::FromStr for Compute {
             (None, _) if Path::new(text).exists() => Ok(Compute::File(text.into())),
             (None, _) => Err(StudyError::expected(
                 text,
-                "measured, sampled, pooled, instructions[:RATE], none, or the file or folder of an earlier run",
+                "measured, sampled, pooled, instructions[:RATE], cycles, none, or the file or folder of an earlier run",
             )),
         }
     }
@@ -241,7 +244,7 @@ impl RunSpec {
         let start = Instant::now();
         let machine = self.load(observer)?;
         let placement = self.placed(&machine)?;
-        let program = self.found()?;
+        let program = self.found(&machine)?;
         let mut plan = Plan::of(self, &machine, placement, program, observer, says)?;
         let ended = plan.launch(observer, says)?;
         Ok(plan.report(ended, start.elapsed()))
@@ -253,6 +256,8 @@ struct Ended {
     report: Report,
     timeline: Option<TimelineOutcome>,
     counted: Option<Counted>,
+    /// Threads whose cycles could not be counted.
+    uncounted: u32,
     /// For other runs, if they are to be kept.
     computing: Option<Computing>,
 }
@@ -276,7 +281,7 @@ impl Plan<'_> {
         }
         let factors: Vec<f64> = processors.iter().map(|processor| processor.compute_ppm as f64 / 1e6).collect();
         // Short stretches are not looked at under `measured`, and would be missing.
-        let keep = spec.keep_computing && !matches!(spec.compute, Compute::None | Compute::Measured);
+        let keep = spec.keep_computing && !matches!(spec.compute, Compute::None | Compute::Measured | Compute::Cycles);
         let wanted = keep || matches!(spec.compute, Compute::Pooled | Compute::File(_));
         let mut tables = wanted.then(|| Tables::create(spec.ranks())).transpose().map_err(host)?;
         if let Some((computing, (tables, _))) = self.computing.as_ref().zip(tables.as_mut()) {
@@ -320,6 +325,7 @@ impl Plan<'_> {
             }),
             report,
             counted: Counted::of(mapping.header()),
+            uncounted: mapping.header().uncounted.load(Relaxed),
             computing: tables.filter(|_| keep).map(|(mut tables, _)| Computing::read(&mut tables, &factors)),
         })
     }
@@ -331,7 +337,7 @@ impl Plan<'_> {
 
     /// What came out, beside what was asked for.
     fn report(self, ended: Ended, wall: Duration) -> RunOutcome {
-        let Ended { report, timeline, counted, computing } = ended;
+        let Ended { report, timeline, counted, uncounted, computing } = ended;
         let share = |(rank, &processor): (&narrows_live::RankTimes, &ProcessorId)| Share {
             processor,
             computing: rank.computing,
@@ -350,6 +356,7 @@ impl Plan<'_> {
             scales: self.scales,
             alone: self.alone,
             counted,
+            uncounted,
             computing,
             placement: self.placement,
             seed: self.spec.seed,
@@ -457,7 +464,9 @@ pub fn preload_list(ours: &[PathBuf]) -> String {
 }
 
 /// What a live run loads into its processes.
-const LIBRARIES: [&str; 4] = ["libnarrows-fi.so", "libportals.so", "libnarrows-preload.so", LAUNCHER];
+const LIBRARIES: [&str; 5] = ["libnarrows-fi.so", "libportals.so", "libnarrows-preload.so", LAUNCHER, CYCLES];
+/// What qemu loads, see `capi/cycles`.
+const CYCLES: &str = "libnarrows-cycles-plugin.so";
 /// For mpirun of Open MPI, see `capi/launcher`.
 const LAUNCHER: &str = "libnarrows-launcher.so";
 
@@ -507,7 +516,7 @@ mod tests {
     fn compute_models_are_read_and_refused() {
         let read = |text: &str| text.parse::<Compute>().map_err(|error| error.to_string());
         assert_eq!(read("instructions:2.5e9"), Ok(Compute::Instructions(Some(2.5e9))));
-        for text in ["none", "measured", "sampled", "pooled", "instructions", "instructions:2.713e9", "src"] {
+        for text in ["none", "measured", "sampled", "pooled", "instructions", "instructions:2.713e9", "cycles", "src"] {
             assert_eq!(read(text).map(|compute| compute.to_string()), Ok(String::from(text)));
         }
         assert_eq!(read("src"), Ok(Compute::File("src".into())));

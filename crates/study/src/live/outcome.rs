@@ -43,6 +43,8 @@ pub struct RunOutcome {
     pub alone: Option<Alone>,
     /// `--compute instructions`: at what rate.
     pub counted: Option<Counted>,
+    /// Threads whose cycles could not be counted, with `--compute cycles`.
+    pub uncounted: u32,
     /// Computing times for other runs.
     pub computing: Option<Computing>,
     /// Processor of each rank.
@@ -160,6 +162,11 @@ impl RunOutcome {
                 percent(spread)
             )),
             Compute::Measured => None,
+            Compute::Cycles if self.uncounted == 0 => None,
+            Compute::Cycles => Some(format!(
+                "computing: {} threads do not run under qemu, because another program has started theirs; they took their CPU time",
+                self.uncounted
+            )),
         }
     }
 
@@ -193,9 +200,24 @@ impl RunOutcome {
     /// Why another run may have another digest, for scripts.
     fn may_not_repeat(&self) -> Vec<String> {
         let share = || self.alike().map_or(0.0, |(share, _)| share);
-        let is_measured = self.compute != Compute::None && (!matches!(self.compute, Compute::File(_)) || share() <= ALL);
+        let is_measured = match self.compute {
+            Compute::None => false,
+            Compute::File(_) => share() <= ALL,
+            Compute::Cycles => self.uncounted != 0,
+            _ => true,
+        };
         let computing = is_measured.then(|| "computing takes the time that it takes on this computer".to_owned());
-        computing.into_iter().chain(self.decided()).collect()
+        computing.into_iter().chain(self.places_differ()).chain(self.decided()).collect()
+    }
+
+    /// Open MPI's own allocations have other lengths in each run, and those of the program lie between them.
+    fn places_differ(&self) -> Option<String> {
+        let caches = || self.placement.iter().any(|&id| self.machine.processor(id).1.core.core().is_some_and(|core| core.has_caches()));
+        (self.compute == Compute::Cycles && self.mpi.starts_with("Open MPI") && caches()).then(|| {
+            "the digest may not repeat: what programs under Open MPI allocate has other places in lines of the caches in each run; \
+             MPICH, or --set node.core.l1=none"
+                .to_owned()
+        })
     }
 
     fn crossings_per_call(&self) -> Option<f64> {

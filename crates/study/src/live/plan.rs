@@ -1,7 +1,8 @@
 //! What a run is going to be: everything that can be said, and refused, before a process is started.
 
 use super::{
-    Alone, Check, Compute, Computing, LAUNCHER, Recorder, RunSpec, TimingSpec, launcher, libraries, libraries_of, preload_list, pscom,
+    Alone, CYCLES, Check, Compute, Computing, LAUNCHER, Recorder, RunSpec, TimingSpec, launcher, libraries, libraries_of, preload_list,
+    pscom,
 };
 use crate::background;
 use crate::hardware::Networks;
@@ -9,6 +10,7 @@ use crate::{ComputeScale, Observer, Scale, StudyError, Ways};
 use narrows_channel::counter::{self, Event, Refusal};
 use narrows_channel::{Processor, Settings, stretches};
 use narrows_collectives::{Algorithm, Operation};
+use narrows_cycles::Core;
 use narrows_launch as launch;
 use narrows_live::{Launcher, Options};
 use narrows_machine::{Machine, MessageProtocol, Placement, ProcessorId};
@@ -110,13 +112,17 @@ impl RunSpec {
     }
 
     /// What is to be started, if this host has it and the room for it.
-    pub(super) fn found(&self) -> Result<Program, StudyError> {
+    pub(super) fn found(&self, machine: &Machine) -> Result<Program, StudyError> {
         launch::resources::check_temporary()?;
         launch::resources::check_files(self.ranks(), launch::resources::FILES_OF_A_RANK)?;
-        let (mpi, apps) = launcher(self.mpirun.as_deref(), self.sockets, &self.apps)?;
+        let (mut mpi, apps) = launcher(self.mpirun.as_deref(), self.sockets, &self.apps)?;
         launch::resources::check_files(self.ranks(), mpi.library.open_files)?;
         self.check_transport(&mpi, &apps[0])?;
         let own_libraries = libraries()?;
+        if self.compute == Compute::Cycles {
+            let caches = cores(machine)?.iter().any(|core| core.has_caches());
+            mpi.counts_cycles(&apps, own_libraries.join(CYCLES), if caches { "" } else { ",caches=off" })?;
+        }
         let libraries = libraries_of(&mpi, &own_libraries)?;
         Ok(Program { apps, mpi, libraries, own_libraries })
     }
@@ -215,6 +221,22 @@ impl RunSpec {
     }
 }
 
+/// The cores of a machine, of those processors that have one.
+fn cores(machine: &Machine) -> Result<Vec<Core>, StudyError> {
+    let known: Vec<Core> = machine.parts().flat_map(|(_, node)| machine.processors(node)).filter_map(|(_, on)| on.core.core()).collect();
+    if known.is_empty() { Err(no_core(machine, "no processor")) } else { Ok(known) }
+}
+
+/// `which` processor of a machine has no core.
+fn no_core(machine: &Machine, which: &str) -> StudyError {
+    StudyError::Host(format!(
+        "--compute cycles: {which} of machine {} has a core that is known; set one, such as --set node.core.model={} \
+         (docs/how-to/other-processors.md)",
+        machine.name,
+        narrows_cycles::NAMES[0]
+    ))
+}
+
 /// Nodes of a board, and the longest vector, if the rules give allreduces to the accelerators of its NICs. Says why the
 /// library does them nevertheless.
 fn offload(machine: &Machine, placement: &[ProcessorId], observer: &dyn Observer) -> Result<Option<(u32, Bytes)>, StudyError> {
@@ -248,8 +270,13 @@ impl<'a> Plan<'a> {
         says: &dyn Fn(&str),
     ) -> Result<Plan<'a>, StudyError> {
         let counter = spec.counter(&program.mpi)?;
+        if spec.compute == Compute::Cycles && placement.iter().any(|&id| machine.processor(id).1.core.core().is_none()) {
+            return Err(no_core(machine, "not each processor with ranks"));
+        }
         spec.may_see_memory(&program.mpi)?;
-        if let Some(foreign) = program.mpi.foreign.as_ref().filter(|_| !matches!(spec.compute, Compute::None | Compute::File(_))) {
+        if let Some(foreign) =
+            program.mpi.foreign.as_ref().filter(|_| !matches!(spec.compute, Compute::None | Compute::Cycles | Compute::File(_)))
+        {
             observer.warning(&format!(
                 "computing takes the CPU time of qemu on this computer, not that of an {} processor; --compute none leaves it out",
                 foreign.processor.name
@@ -320,7 +347,11 @@ impl<'a> Plan<'a> {
         let timing = |rank| self.spec.timing.as_ref().map_or((0, 1000), |timing| timing.of_rank(rank));
         ranks
             .map(|(rank, &id)| {
-                processor(self.machine.processor(id).1, id.number, &self.spec.compute, Scale::on(&self.scales, id.node), timing(rank))
+                let busy = self.placement.iter().filter(|&&other| other == id).count() as u32;
+                let scale = Scale::on(&self.scales, id.node);
+                let mut processor = processor(self.machine.processor(id).1, id.number, &self.spec.compute, scale, timing(rank));
+                processor.core = processor.core.share(busy);
+                processor
             })
             .collect()
     }
@@ -349,6 +380,11 @@ impl<'a> Plan<'a> {
         if spec.sockets {
             // Whether they enter simulated time by a socket, or by MPI_Init.
             set("NARROWS_SOCKETS", if self.program.mpi.uses_mpi() { "mpi" } else { "join" }.to_owned());
+        }
+        if spec.compute == Compute::Cycles {
+            // What the dynamic linker does at the first call of a function would count, and depends on where its tables
+            // are.
+            set("LD_BIND_NOW", "1".to_owned());
         }
         if spec.check != Check::Off {
             set("NARROWS_CHECK", if spec.check.sees_memory() { "memory" } else { "1" }.to_owned());
@@ -380,7 +416,7 @@ impl<'a> Plan<'a> {
         if mpi.library.preloads_launcher {
             command.env("LD_PRELOAD", preload_list(&[own_libraries.join(LAUNCHER)]));
         }
-        if spec.no_aslr {
+        if spec.no_aslr || spec.compute == Compute::Cycles {
             launch::without_aslr(&mut command);
         }
         command
@@ -471,8 +507,10 @@ fn processor(on: &narrows_machine::Processor, number: u8, compute: &Compute, sca
         late_ps: late,
         copy_ps_per_kib: software.copy_bandwidth.time_for(Bytes(1024)).as_ps(),
         clock_read_ps: software.clock_read.as_ps(),
+        core: on.core.core().filter(|_| *compute == Compute::Cycles).unwrap_or_default(),
         compute_ppm: match compute {
             Compute::None => 0,
+            Compute::Cycles => (scale * 1e6).round().max(1.0) as u64,
             _ => (scale * 1e6 / on.speed.factor()).round().max(1.0) as u64,
         },
         sampled: match compute {

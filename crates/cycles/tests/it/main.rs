@@ -1,0 +1,4 @@
+//! Tests of the whole model.
+
+mod closed_forms;
+mod decode;
