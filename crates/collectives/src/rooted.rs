@@ -31,7 +31,7 @@ impl Schedule {
         match operation {
             Operation::Broadcast if children == 0 => self.segments(),
             Operation::Broadcast => not_root + self.segments() * turns,
-            Operation::Reduce if self.receives_in_turn(rank) > 0 => turns + not_root,
+            Operation::Reduce if self.in_turn(&place) > 0 => turns + not_root,
             Operation::Reduce if children == 0 => self.segments(),
             Operation::Reduce => self.segments() + not_root,
             _ => turns + not_root,
@@ -40,8 +40,13 @@ impl Schedule {
 
     /// How many receives of a reduction `rank` waits for one after the other.
     pub(crate) fn receives_in_turn(&self, rank: u32) -> u32 {
+        self.in_turn(&self.place(rank))
+    }
+
+    /// The same, of the rank at a place of the tree.
+    fn in_turn(&self, place: &TreePosition<'_>) -> u32 {
         let in_turn = self.children != Children::Together && self.segments() == 1;
-        if in_turn && self.algorithm.is_rooted(Operation::Reduce) { self.place(rank).children() } else { 0 }
+        if in_turn && self.algorithm.is_rooted(Operation::Reduce) { place.children() } else { 0 }
     }
 
     /// The child from which the receive number `turn` is. In trees where the last child of a broadcast has the fewest
@@ -64,7 +69,7 @@ impl Schedule {
         let place = self.place(rank);
         match operation {
             Operation::Broadcast => self.broadcast_round(&place, round, actions),
-            Operation::Reduce => self.reduce_round(&place, rank, round, actions),
+            Operation::Reduce => self.reduce_round(&place, round, actions),
             Operation::Scatter => self.scatter_round(&place, rank, round, actions),
             _ => self.gather_round(&place, rank, round, actions),
         }
@@ -96,14 +101,14 @@ impl Schedule {
     }
 
     /// All children's parts of one segment, while the segment before goes to the parent.
-    fn reduce_round(&self, place: &TreePosition<'_>, rank: u32, round: u32, actions: &mut Vec<Action>) {
+    fn reduce_round(&self, place: &TreePosition<'_>, round: u32, actions: &mut Vec<Action>) {
         let children = place.children();
         let from = |turn, segment| Action::Receive {
             from: self.source(place, Operation::Reduce, turn),
             piece: self.segment(segment),
             combine: true,
         };
-        let in_turn = self.receives_in_turn(rank);
+        let in_turn = self.in_turn(place);
         if in_turn > 0 {
             actions.push(if round < in_turn { from(round, 0) } else { Action::Send { to: place.parent(), piece: self.segment(0) } });
             return;

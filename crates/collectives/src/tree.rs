@@ -135,19 +135,27 @@ pub(crate) struct TreePosition<'a> {
     rank: u32,
     root: u32,
     ranks: u32,
+    children: u32,
 }
 
 impl<'a> TreePosition<'a> {
     pub(crate) fn new(tree: &'a Tree, rank: u32, root: u32, ranks: u32) -> Self {
-        TreePosition { tree, rank, root, ranks }
+        let mut place = TreePosition { tree, rank, root, ranks, children: 0 };
+        place.children = match tree {
+            Tree::Custom(tree) => tree.children(rank).len() as u32,
+            tree => tree.children(place.number(), ranks),
+        };
+        place
     }
 
+    /// Both below the number of ranks: no division is needed.
     fn number(&self) -> u32 {
-        (self.rank + self.ranks - self.root) % self.ranks
+        if self.rank >= self.root { self.rank - self.root } else { self.rank + self.ranks - self.root }
     }
 
     fn rank_of(&self, number: u32) -> u32 {
-        (number + self.root) % self.ranks
+        let beyond = self.ranks - self.root;
+        if number >= beyond { number - beyond } else { number + self.root }
     }
 
     pub(crate) fn is_root(&self) -> bool {
@@ -162,10 +170,7 @@ impl<'a> TreePosition<'a> {
     }
 
     pub(crate) fn children(&self) -> u32 {
-        match self.tree {
-            Tree::Custom(tree) => tree.children(self.rank).len() as u32,
-            tree => tree.children(self.number(), self.ranks),
-        }
+        self.children
     }
 
     pub(crate) fn child(&self, index: u32) -> u32 {

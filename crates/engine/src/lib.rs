@@ -4,8 +4,8 @@
 //! * [`CalendarQueue`] — the queue below it, for those who give every event a key of their own.
 //! * [`Digest`] — a 64-bit fingerprint of the event history.
 //! * [`Arena`], [`Slab`], [`Tenants`] — things at places that are reused.
-//! * [`WordMap`] — tables whose keys are numbers.
-//! * [`prefetch`] — for those who know what an event will need.
+//! * [`WordMap`], [`WordTable`] — tables whose keys are numbers.
+//! * [`prefetch`] — for those who know what an event will need; [`take_first`] — for queues that are mostly empty.
 //! * [`stream`] — named random streams from one seed.
 //!
 //! ```
@@ -29,8 +29,8 @@ mod words;
 
 pub use calendar::CalendarQueue;
 pub use digest::Digest;
-pub use prefetch::{prefetch, prefetch_all};
+pub use prefetch::{prefetch, prefetch_all, take_first};
 pub use queue::EventQueue;
 pub use random::stream;
 pub use slab::{Arena, Slab, Tenants};
-pub use words::{WordHasher, WordMap};
+pub use words::{WordHasher, WordMap, WordTable};

@@ -1,3 +1,16 @@
+use std::collections::VecDeque;
+
+/// Takes the first of a queue. One that is empty begins anew at the start of its ring, in the lines that were used
+/// last: a ring that goes round would have all of its lines brought to the caches in turn.
+#[inline]
+pub fn take_first<T>(queue: &mut VecDeque<T>) -> Option<T> {
+    let first = queue.pop_front();
+    if queue.is_empty() {
+        queue.clear();
+    }
+    first
+}
+
 /// Brings the cache line where a record begins into the nearest cache, without waiting for it.
 #[inline(always)]
 pub fn prefetch<T>(record: &T) {

@@ -254,9 +254,10 @@ impl LogGpNetwork {
             let local = self.layout.hosts[transfer.source as usize].1 as usize;
             self.buses.pass(now, local, transfer.route, transfer.payload)
         };
-        let slot = self.open(arrival(now, transfer), Passage::default(), true, reads(transfer).then_some(passes.copied), effects);
+        let arrival = arrival(now, transfer);
+        let slot = self.open(arrival, Passage::default(), true, reads(transfer).then_some(passes.copied), effects);
         let number = self.pass(transfer.target, slot);
-        schedule_arrival(passes.head(), passes.tail(), transfer.target, number, effects);
+        schedule_arrival(passes.head(), passes.tail(), &arrival, number, effects);
     }
 
     /// A message whose head is at the target's gate at `at`; `read`: when its source has been read, if it is.
@@ -363,7 +364,7 @@ impl LogGpNetwork {
         }
         let number = self.pass(arrival.target, slot);
         if head > now {
-            return schedule_arrival(head, tail, arrival.target, number, effects);
+            return schedule_arrival(head, tail, &arrival, number, effects);
         }
         effects.head(&arrival);
         effects.schedule(tail.as_ps(), EventKind::Tail, arrival.target, number);
@@ -467,12 +468,13 @@ fn arrival(now: SimTime, transfer: &Transfer) -> Arrival {
     Arrival { id, source, target, virtual_network, payload, started: now }
 }
 
-/// Head and tail; one event when they come together.
-fn schedule_arrival<A: Agent>(head: SimTime, tail: SimTime, target: u32, number: u32, effects: &mut RegionEffects<A>) {
+/// Head and tail; one event when they come together, or nobody hears of the head.
+fn schedule_arrival<A: Agent>(head: SimTime, tail: SimTime, arrival: &Arrival, number: u32, effects: &mut RegionEffects<A>) {
     if head == tail {
-        effects.schedule(head.as_ps(), EventKind::HeadAndTail, target, number);
-    } else {
-        effects.schedule(head.as_ps(), EventKind::Head, target, number);
-        effects.schedule(tail.as_ps(), EventKind::Tail, target, number);
+        return effects.schedule(head.as_ps(), EventKind::HeadAndTail, arrival.target, number);
     }
+    if effects.hears_head(arrival) {
+        effects.schedule(head.as_ps(), EventKind::Head, arrival.target, number);
+    }
+    effects.schedule(tail.as_ps(), EventKind::Tail, arrival.target, number);
 }

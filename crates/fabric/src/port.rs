@@ -283,6 +283,8 @@ pub trait PortEffects: Observer {
     fn schedule_port(&mut self, at: SimTime, event: PortEvent, place: u32, payload: u32);
     /// The last payload byte of a message will have been read at `at`.
     fn source_done(&mut self, at: SimTime, source: u32, id: TransferId);
+    /// Whether somebody wants to know when the header of a message is here.
+    fn hears_head(&self, arrival: &Arrival) -> bool;
     /// The header of a message is here.
     fn head(&mut self, arrival: &Arrival);
     /// The last byte of a message is through.

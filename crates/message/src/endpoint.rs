@@ -221,7 +221,7 @@ impl Endpoint {
 
     /// The oldest completion that has not been taken.
     pub fn next_completion(&mut self) -> Option<Completion> {
-        self.core.completions.pop_front()
+        narrows_engine::take_first(&mut self.core.completions)
     }
 
     /// Peeks that wait for the answer of the NIC.

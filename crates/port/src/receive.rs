@@ -113,10 +113,11 @@ impl Receiver {
         }
         let header_in = landing.head + SimTime(costs.host_wire().time(costs.header));
         let first = label.first || F::PACKETS && self.headless.remove(&slot);
+        let arrival = message.arrival;
         if first && all && header_in == through {
             return effects.schedule_port(through, PortEvent::HeadAndTail, landing.link, slot);
         }
-        if first {
+        if first && effects.hears_head(&arrival) {
             effects.schedule_port(header_in, PortEvent::Head, landing.link, slot);
         }
         if all {

@@ -24,7 +24,7 @@ use crate::report::{Application as Report, Outcome, Progress};
 use crate::watch::Watch;
 use circles::{Circles, MeetingsOfProcesses};
 use narrows_collectives::{Action, Schedule};
-use narrows_engine::{Digest, WordMap};
+use narrows_engine::{Digest, WordTable};
 use narrows_fabric::ConfigError;
 use narrows_fabric::parallel::{self, ProcessError};
 use narrows_message::{
@@ -83,6 +83,26 @@ struct Node {
     started: bool,
     done: bool,
     dependents: Vec<(u64, Event)>,
+}
+
+/// Lists of dependents of operations that are over, to be used again.
+#[derive(Default)]
+struct Spare(Vec<Vec<(u64, Event)>>);
+
+impl Spare {
+    /// Most that are kept. Our own choice: a region has some hundred ranks, of one or two operations each.
+    const MOST: usize = 256;
+
+    fn take(&mut self) -> Vec<(u64, Event)> {
+        self.0.pop().unwrap_or_default()
+    }
+
+    fn put(&mut self, mut list: Vec<(u64, Event)>) {
+        if list.capacity() > 0 && self.0.len() < Spare::MOST {
+            list.clear();
+            self.0.push(list);
+        }
+    }
 }
 
 /// What a NIC tells a rank.
@@ -237,6 +257,11 @@ pub enum Word {
     Joined(u32, SimTime, CollectivePart),
 }
 
+/// A message, among those of all ranks: its sender, and its number there.
+fn flight(from: u32, number: u32) -> u64 {
+    u64::from(from) << 32 | u64::from(number)
+}
+
 /// What the ranks of a region share.
 struct State {
     shared: Arc<Shared>,
@@ -246,7 +271,7 @@ struct State {
     tallies: Vec<Tally>,
     count: Arc<Count>,
     /// Messages under way to ranks here: by sender and number.
-    flights: WordMap<(u32, u32), SimTime>,
+    flights: WordTable<SimTime>,
     payloads: Payloads,
     copied: Messages,
     watch: Option<Watch>,
@@ -256,6 +281,7 @@ struct State {
     known: u64,
     done: u64,
     after: Vec<Dependency>,
+    spare: Spare,
     actions: Vec<Action>,
 }
 
@@ -402,7 +428,7 @@ impl Processes for Ranks {
     fn letter(&mut self, rank: u32, word: Word) {
         match word {
             Word::Started { from, number, start } => {
-                self.state.flights.insert((from, number), start);
+                self.state.flights.insert(flight(from, number), start);
             }
             Word::Joined(part, at, said) => {
                 let (part, circles) = (part as usize, self.state.circles.as_ref().expect("there are several processes"));
@@ -414,7 +440,17 @@ impl Processes for Ranks {
         }
     }
 
+    #[inline]
     fn proceed(&mut self, world: &mut dyn Requests<Word>) {
+        if !self.touched.is_empty() || !self.told.is_empty() {
+            self.advance_touched(world);
+        }
+    }
+}
+
+impl Ranks {
+    /// Gateways and ranks that were told something do what comes of it.
+    fn advance_touched(&mut self, world: &mut dyn Requests<Word>) {
         while let Some((now, process, notice)) = self.told.pop_front() {
             if let Some(gateway) = self.gateways.get_mut(&process) {
                 gateway.notify(now, &notice, &mut Passage { world: &mut *world, process, memory: 0 });
@@ -599,7 +635,7 @@ impl Replay {
                     circles: None,
                     tallies,
                     count,
-                    flights: WordMap::default(),
+                    flights: WordTable::default(),
                     payloads: Payloads::default(),
                     copied: Messages::default(),
                     watch: None,
@@ -608,6 +644,7 @@ impl Replay {
                     known: 0,
                     done: 0,
                     after: Vec::new(),
+                    spare: Spare::default(),
                     actions: Vec::new(),
                 },
                 touched: Vec::new(),

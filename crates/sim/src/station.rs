@@ -5,7 +5,7 @@ use crate::Processes;
 use crate::inbound::{self, Inbound, Label};
 use crate::multicast::{CopyNotice, MulticastTree, Multicasts};
 use crate::wrapper::{Around, WrapperId, Wrappers};
-use narrows_engine::{Digest, Slab, WordMap};
+use narrows_engine::{Digest, Slab, WordTable};
 use narrows_fabric::parallel::{Agent, Context};
 use narrows_fabric::seam::{Acknowledge, PacketIn, PacketOut, Passage, Verdict};
 use narrows_fabric::{Arrival, Observer, PacketArrival, Transfer, TransferId, TreeError, Undelivered};
@@ -131,7 +131,7 @@ pub(crate) struct Above<H> {
     sent_shortcuts: Vec<u32>,
     sent: Vec<u32>,
     /// Of messages whose source is read: the NIC's name.
-    reading: WordMap<u64, u32>,
+    reading: WordTable<u32>,
     /// By process of the region.
     asked: Vec<Asked>,
     actions: Slab<Action>,
@@ -221,7 +221,7 @@ impl<H> Above<H> {
             events: vec![0; ports],
             sent_shortcuts: vec![0; ports],
             sent: vec![0; ports],
-            reading: WordMap::default(),
+            reading: WordTable::default(),
             asked: (0..ranks).map(|_| Asked::new()).collect(),
             actions: Slab::default(),
             serial: 0,
@@ -273,6 +273,7 @@ impl<H> Above<H> {
         self.sent_shortcuts.fill(0);
     }
 
+    #[inline(always)]
     fn boxed(&mut self, label: Label<H>) -> Box<Label<H>> {
         match self.spare.pop() {
             Some(mut place) => {
@@ -373,9 +374,8 @@ impl<P: Processes, N: Kinds> nic::Out<N> for Effects<'_, '_, P, N> {
         let directory = &self.above.places.directory;
         let within = if directory.share_a_node(PortId(port), PortId(to)) { N::ends(&header) } else { None };
         let route = within.map_or(0, |(from, to)| directory.route(from, to));
-        let label = Label { source: port, number, target: to, virtual_network, whole, header };
+        let label = self.above.boxed(Label { source: port, number, target: to, virtual_network, whole, header });
         self.wrappers.departs(self.fabric.now(), &label, payload, &self.above.places);
-        let label = self.above.boxed(label);
         self.fabric.post(to, SimTime::MAX, Letter::Label(label));
         let id = TransferId(number);
         let transfer = Transfer { id, source: port, target: to, virtual_network, payload, source_dma, target_dma, route };
@@ -511,6 +511,14 @@ impl<P: Processes, N: Kinds> Station<P, N> {
     fn tell(&mut self, told: CopyNotice) {
         self.above.note(told.at, Rail::FIRST, told.rank, |digest| digest.word(u64::from(told.token) << 1 | u64::from(told.sent)));
         self.processes.told(told);
+    }
+
+    /// Whether the head of a message tells anybody anything. NICs look at an answer when all of it is here, and what is
+    /// behind a whole one waits for that, too: the tail is enough. But a wrapper may want to know when.
+    #[inline]
+    fn hears(&self, slot: u32) -> bool {
+        let label = self.inbound.label(slot);
+        !label.whole || !N::is_answer(&label.header) || self.wrappers.want_heads()
     }
 
     fn refuse(&mut self, now: SimTime, process: Process, error: CommandError) {
@@ -655,7 +663,7 @@ impl<P: Processes, N: Kinds> Agent for Station<P, N> {
     fn source_done(&mut self, host: u32, id: TransferId, fabric: &mut Context<'_, Due, Letter<P::Letter, N::Header>>) {
         let (wrappers, mut around) = self.around(fabric);
         if let Some((port, number)) = wrappers.source_done((host, id.0), &mut around)
-            && let Some(token) = self.above.reading.remove(&inbound::number(port, number))
+            && let Some(token) = self.above.reading.remove(inbound::number(port, number))
         {
             let now = fabric.now();
             let (nics, mut effects) = self.effects(fabric);
@@ -710,13 +718,15 @@ impl<P: Processes, N: Kinds> Agent for Station<P, N> {
         self.undelivered.get_or_insert(named);
     }
 
+    #[inline]
+    fn hears_head(&self, arrival: &Arrival) -> bool {
+        self.inbound.find(arrival.source, arrival.id.0).is_none_or(|slot| self.hears(slot))
+    }
+
     fn head(&mut self, arrival: &Arrival, fabric: &mut Context<'_, Due, Letter<P::Letter, N::Header>>) {
         // What switches copy has no header.
         if let Some(slot) = self.inbound.find(arrival.source, arrival.id.0) {
-            // NICs look at answers when all of them is here, and what is behind a whole one waits for that, too: the
-            // tail is enough. But a wrapper may want to know when.
-            let label = self.inbound.label(slot);
-            if label.whole && N::is_answer(&label.header) && !self.wrappers.want_heads() {
+            if !self.hears(slot) {
                 return;
             }
             self.inbound.head(slot, &mut self.steps);

@@ -45,6 +45,11 @@ pub trait Agent: Observer + Send + Sized {
     /// The last payload byte of a transfer has left the memory of `host`; only for those with [`Transfer::source_dma`]
     /// and a payload.
     fn source_done(&mut self, _host: u32, _id: TransferId, _fabric: &mut Context<'_, Self::Event, Self::Letter>) {}
+    /// Whether [`Agent::head`] does anything for a message that is about to arrive. Where it does not, the packet and
+    /// LogGP networks need not tell: one event less.
+    fn hears_head(&self, _arrival: &Arrival) -> bool {
+        true
+    }
     /// The header of a message is in the target's NIC. Messages between two hosts may overtake each other.
     fn head(&mut self, _arrival: &Arrival, _fabric: &mut Context<'_, Self::Event, Self::Letter>) {}
     /// The last byte of a message is through.

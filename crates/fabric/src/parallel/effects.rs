@@ -75,7 +75,7 @@ pub(crate) enum Notification {
     Head(Arrival),
     Tail(Arrival),
     Delivered(Arrival, u64),
-    Undelivered(Undelivered),
+    Undelivered(Box<Undelivered>),
     Packet(Box<PacketIn>),
 }
 
@@ -287,6 +287,11 @@ impl<A: Agent> PortEffects for RegionEffects<A> {
         self.schedule(at.as_ps(), EventKind::SourceDone, source, id.0);
     }
 
+    #[inline]
+    fn hears_head(&self, arrival: &Arrival) -> bool {
+        self.agent.hears_head(&self.named(arrival))
+    }
+
     fn head(&mut self, arrival: &Arrival) {
         self.notifications.push(Notification::Head(self.named(arrival)));
     }
@@ -307,7 +312,7 @@ impl<A: Agent> PortEffects for RegionEffects<A> {
             message.source += host;
             message.target += host;
         }
-        self.notifications.push(Notification::Undelivered(undelivered));
+        self.notifications.push(Notification::Undelivered(Box::new(undelivered)));
     }
 
     fn packet_in(&mut self, packet: &PacketIn) {

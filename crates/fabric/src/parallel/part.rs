@@ -347,21 +347,21 @@ impl<A: Agent> LogicalProcess<A> {
 
     fn tell_all(&mut self) {
         let mut notifications = std::mem::take(&mut self.effects.notifications);
-        for mut notifications in notifications.drain(..) {
+        for notification in &mut notifications {
             if !self.copied.is_empty() {
-                self.name_copied(&mut notifications);
+                self.name_copied(notification);
             }
-            if let Notification::Packet(packet) = &notifications {
+            if let Notification::Packet(packet) = notification {
                 self.judge(packet);
                 continue;
             }
             if A::DIGEST {
-                self.digest(&notifications);
+                self.digest(notification);
             }
-            if let Notification::Undelivered(undelivered) = &mut notifications {
+            if let Notification::Undelivered(undelivered) = notification {
                 self.blame(undelivered);
             }
-            self.tell(|agent, context| match &notifications {
+            self.tell(|agent, context| match &*notification {
                 Notification::SourceDone(host, id) => agent.source_done(*host, *id, context),
                 Notification::Head(arrival) => agent.head(arrival, context),
                 Notification::Tail(arrival) => agent.tail(arrival, context),
@@ -370,6 +370,7 @@ impl<A: Agent> LogicalProcess<A> {
                 Notification::Packet(_) => {}
             });
         }
+        notifications.clear();
         if self.effects.notifications.is_empty() {
             self.effects.notifications = notifications;
         }
@@ -481,6 +482,9 @@ impl<A: Agent> LogicalProcess<A> {
 
     /// Takes in what other regions sent.
     pub(super) fn open(&mut self) {
+        if self.mail.is_empty() {
+            return;
+        }
         for ((base, model), mail) in self.planes.all_mut().zip(&mut self.mail.planes) {
             self.effects.base = base;
             match model {

@@ -289,7 +289,10 @@ pub(super) fn run_part<A: Agent>(part: &mut LogicalProcess<A>, boxes: &[Mutex<Ma
 
 /// What a part has sent to others goes into their boxes.
 pub(super) fn post<A: Agent>(part: &mut LogicalProcess<A>, boxes: &[Mutex<Mailbox<A::Letter>>]) {
-    part.effects.sent = NEVER;
+    // Letters alone may have no effect that is known.
+    if std::mem::replace(&mut part.effects.sent, NEVER) == NEVER && part.effects.outbox.letters.is_empty() {
+        return;
+    }
     let outbox = &mut part.effects.outbox;
     for (region, plane, packet) in outbox.packets.drain(..) {
         lock(&boxes[region as usize]).planes[plane as usize].packets.push(packet);

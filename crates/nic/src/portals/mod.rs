@@ -16,7 +16,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-use narrows_engine::{Slab, WordMap, prefetch, prefetch_all};
+use narrows_engine::{Slab, WordMap, WordTable, prefetch, prefetch_all, take_first};
 use narrows_fabric::seam::{Acknowledge, PacketIn, Verdict};
 use narrows_portals::{
     AckRequest, Atomic, Command, CtId, EqId, FailType, INTERFACES, IOVEC_BYTES, Limits, List, LocalBuffer, MatchEntry, NO_TICKET, Notice,
@@ -85,6 +85,13 @@ struct Local {
     /// Requests that start later because of a DMA read, until they do. Keeps what one process sends to another in order
     /// although only some of it is read by DMA.
     starting: Vec<Starting>,
+    /// By initiator ([`word`]): when its last ordered write was or will be in memory.
+    written: WordTable<SimTime>,
+}
+
+/// A process as a word.
+fn word(process: ProcessId) -> u64 {
+    u64::from(process.nid) << 32 | u64::from(process.pid)
 }
 
 /// A request whose start has been scheduled.
@@ -115,8 +122,6 @@ pub struct Portals {
     locals: Vec<Local>,
     /// Of each of them.
     interfaces: Vec<Interface>,
-    /// When the last ordered write of a pair of processes, (initiator, target), was or will be in memory.
-    written: WordMap<(ProcessId, u32), SimTime>,
     outgoing: Slab<Outgoing>,
     /// Numbers them.
     serial: u32,
@@ -216,7 +221,7 @@ impl Portals {
         let (node, rail) = directory.of_port(port);
         let local = |&(pid, process): &(u32, Process)| {
             let place = ProcessId::on(node, pid);
-            Local { place, process, user: 0, starting: Vec::new() }
+            Local { place, process, user: 0, starting: Vec::new(), written: WordTable::default() }
         };
         let locals: Vec<Local> = directory.processes_of(node).iter().map(local).collect();
         Portals {
@@ -225,7 +230,6 @@ impl Portals {
             engine: Engine::default(),
             interfaces: locals.iter().map(|_| Interface::new(common.config.limits.counted())).collect(),
             locals,
-            written: WordMap::default(),
             outgoing: Slab::default(),
             serial: 0,
             incoming: Slab::default(),
@@ -605,18 +609,18 @@ impl Nic for Portals {
         let Some(due) = Due::decode(event) else { return };
         match due {
             Due::Command => {
-                if let Some((process, command)) = self.engine.commands.pop_front() {
+                if let Some((process, command)) = take_first(&mut self.engine.commands) {
                     self.execute(now, process, command, By::Process, out);
                 }
             }
             Due::Write => {
-                if let Some((process, notice)) = self.engine.writes.pop_front() {
+                if let Some((process, notice)) = take_first(&mut self.engine.writes) {
                     out.notify(self.port, process, notice);
                 }
             }
             Due::Data if self.engine.hurried > 0 => self.engine.hurried -= 1,
             Due::Data => {
-                if let Some(written) = self.engine.data.pop_front() {
+                if let Some(written) = take_first(&mut self.engine.data) {
                     written.deliver(out);
                 }
             }

@@ -6,7 +6,7 @@ use narrows_portals::FailType;
 use narrows_units::{Bytes, SimTime};
 
 use super::message::{Due, Header, Incoming, Phase, Request, Response, Role};
-use super::{COMPUTE_RESPONSE, Port, Portals, Written, interface, token};
+use super::{COMPUTE_RESPONSE, Port, Portals, Written, interface, token, word};
 use crate::out::{Departure, Fault, Out};
 use narrows_matching::{Arrival, RequestKind};
 
@@ -94,9 +94,9 @@ impl Portals {
         // Section 3.15: an atomic takes longer than a put that comes behind it.
         let length = this.request.operation.rlength;
         if kind != RequestKind::Get && length > 0 && length <= config.limits.max_waw_ordered_size.get() {
-            let last = self.written.entry((this.request.operation.initiator, process)).or_default();
-            at = at.max(*last);
-            *last = at;
+            let (written, from) = (&mut self.locals[process as usize].written, word(this.request.operation.initiator));
+            at = at.max(written.get(from).unwrap_or_default());
+            written.insert(from, at);
         }
         self.landed_at(now, at, message, Role::Request, out);
     }

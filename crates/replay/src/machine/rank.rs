@@ -3,6 +3,7 @@
 use super::*;
 use crate::error::Problem;
 use narrows_collectives::{Area, Blocks, Piece};
+use narrows_engine::take_first;
 use narrows_portals::offload::{self, Allreduce, BLOCK};
 use narrows_portals::{AtomicOperation, Datatype, Place};
 use narrows_timeline::{ACCELERATOR, ANY, COMPUTE};
@@ -83,7 +84,7 @@ impl Rank {
         }
         loop {
             self.refill(region)?;
-            if let Some(number) = self.ready.pop_front() {
+            if let Some(number) = take_first(&mut self.ready) {
                 self.start(index, number, region)?;
             } else if let Some(&Reverse((time, number, event))) = self.computing.peek()
                 && time <= now
@@ -94,7 +95,7 @@ impl Rank {
                     Event::Started => self.started(number, index, region)?,
                     Event::Done => self.done(number, index, region)?,
                 }
-            } else if let Some((time, news)) = self.inbox.pop_front() {
+            } else if let Some((time, news)) = take_first(&mut self.inbox) {
                 if let (Incoming::Event(event), Some(endpoint)) = (&news, &mut self.endpoint)
                     && endpoint.is_for_firmware(event)
                 {
@@ -146,7 +147,7 @@ impl Rank {
 
     /// Takes operations from the program, as many as it has to look ahead.
     fn refill(&mut self, region: &mut Region<'_>) -> Result<(), ReplayError> {
-        let State { shared, after: dependencies, known, epoch, .. } = &mut *region.state;
+        let State { shared, after: dependencies, known, epoch, spare, .. } = &mut *region.state;
         let application = &shared.applications[self.part];
         let limit = match application.order {
             Order::Sequential => 1,
@@ -161,7 +162,7 @@ impl Rank {
             let number = self.first + self.window.len() as u64;
             // Without dependencies: from the start. What is over has been seen by now.
             let after = if dependencies.is_empty() { *epoch } else { self.clock };
-            let mut node = Node { operation, waits: 0, after, started: false, done: false, dependents: Vec::new() };
+            let mut node = Node { operation, waits: 0, after, started: false, done: false, dependents: spare.take() };
             for dependency in &*dependencies {
                 // Operations before the window are over.
                 let Some(place) = dependency.operation.checked_sub(self.first) else { continue };
@@ -238,7 +239,9 @@ impl Rank {
         self.tell(number, index, region.state);
         self.passed(number, Event::Done, index, region)?;
         while self.window.front().is_some_and(|node| node.done) {
-            self.window.pop_front();
+            if let Some(node) = take_first(&mut self.window) {
+                region.state.spare.put(node.dependents);
+            }
             self.first += 1;
         }
         Ok(())
@@ -714,7 +717,7 @@ impl Rank {
                 && let Some(number) = completion.data
             {
                 let from = region.sender(completion.source);
-                let start = region.state.flights.remove(&(from, number)).expect("a message that is here has been started");
+                let start = region.state.flights.remove(flight(from, number)).expect("a message that is here has been started");
                 self.count(completion.full_length, (from, start), operation_of(completion.context), region)?;
             }
             if completion.context & COLLECTIVE_CONTEXT == 0 {
