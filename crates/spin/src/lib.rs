@@ -12,6 +12,7 @@
 //! | `layout` | [`Layout`]: an MPI datatype, as blocks of bytes |
 //! | `rule` | [`Rule`]: which messages go through which handlers |
 //! | `port` | [`SpinPort`]: a machine at the port of a NIC |
+//! | `report` | [`HandlerReport`]: what handlers have done |
 //!
 //! ```
 //! use narrows_spin::{Action, Cost, Handlers, Load, SpinConfig};
@@ -36,6 +37,7 @@ mod load;
 mod machine;
 mod port;
 mod program;
+mod report;
 mod ring;
 mod rule;
 
@@ -44,6 +46,7 @@ pub use hpu::Fault;
 pub use layout::{Layout, Piece};
 pub use load::{Load, Outcome};
 pub use machine::{Action, Command, CommandKind, Context, Cost, Failure, Handler, Handlers, Machine, Out, Packet, Ran, Refused, SpinError};
-pub use port::{Answer, Arriving, Bus, Failed, Finished, HandlerReport, HandlersConfig, Host, Posted, Sight, SpinPort, SpinTotals, Wanted};
+pub use port::{Answer, Arriving, Bus, Failed, Finished, HandlersConfig, Host, Posted, Sight, SpinPort, Wanted};
 pub use program::{NAMES, Program, ProgramError, TEXT_MAX};
+pub use report::{HandlerReport, SpinTotals};
 pub use rule::{DERIVED, ReceiveCondition, Rule, RuleError, TAG_MASK};
