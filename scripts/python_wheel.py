@@ -7,6 +7,7 @@ pip calls it (pyproject.toml, PEP 517). The wheel puts files where the binary lo
     include/portals4.h                 for programs that use Portals 4
     share/man/man1/                    manual pages
     include/narrows/gsas.h             a global address space on top of it
+    include/narrows/handlers.h         handlers on the NIC for its list entries
     share/narrows/figures/             the published figures
 
 With NARROWS_GLIBC=2.31 in the environment (`make wheel`) everything is linked against that version of the C library, by

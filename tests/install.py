@@ -18,6 +18,7 @@ FILES = [
     "bin/narrows",
     "include/portals4.h",
     "include/narrows/gsas.h",
+    "include/narrows/handlers.h",
     "lib/narrows/libnarrows-cycles-plugin.so",
     "lib/narrows/libnarrows-fi.so",
     "lib/narrows/libnarrows-launcher.so",

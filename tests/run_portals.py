@@ -104,6 +104,27 @@ def domains(runner):
         say(good, "domains counted", f"{summary['refused_accesses']} refused accesses")
 
 
+def handlers(runner):
+    """List entries that name handlers on the NIC."""
+    compiler = shutil.which("riscv64-unknown-elf-gcc")
+    if not compiler:
+        print("left out: handlers of list entries (no riscv64-unknown-elf-gcc)")
+        return
+    program = runner.build("tests/portals/handlers.c")
+    spin = ROOT / "crates/spin"
+    flags = "-march=rv32imac -mabi=ilp32 -O3 -ffreestanding -nostdlib".split()
+    flags += ["-I", spin / "include", "-T", spin / "include/narrows_spin.ld"]
+    names = ("sum", "scale", "wrong")
+    for name in names:
+        subprocess.run([compiler, *flags, spin / f"handlers/{name}.c", "-o", runner.folder / f"{name}.elf"], check=True)
+    rules = json.dumps([f"{runner.folder}/{name}.elf entry" for name in names])
+    for ranks in (1, 3):
+        runner.expect(f"handlers n={ranks}", r"^ok$", program, ranks, options=["--set", f"nic.spin.rules={rules}"])
+    # Without handlers on the NIC the entries are as others, so what was to be summed up is not.
+    run = runner.run(program, 2)
+    say(run.returncode != 0 and "wanted(context[which], at, sum)" in run.stderr, "handlers without rules", "")
+
+
 def ends(runner):
     """Ranks that begin and end in unusual ways: what was missing is said, if anything was."""
     program = runner.build("tests/portals/ends.c")
@@ -390,6 +411,7 @@ def main():
         run = runner.run(abort, 1, "never")
         say(run.returncode == 1 and "deadlock" in run.stderr, "abort that never comes", "a deadlock is reported")
 
+    handlers(runner)
     gsas = runner.build("tests/portals/gsas.c")
     for machine in ("exanest-qfdb", "bxi-v2"):
         runner.expect(f"gsas {machine}", r"^ok$", gsas, 4, options=["--machine", machine])

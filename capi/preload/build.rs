@@ -69,6 +69,8 @@ const PORTALS: &[&str] = &[
     "narrows_waits_for_signal",
     "narrows_signals",
     "narrows_fact",
+    "narrows_receives",
+    "narrows_set_context",
     "narrows_writes",
     "narrows_wait_at_files",
     "narrows_reduce_begins",

@@ -59,6 +59,14 @@ class Machine:
         name, nodes, changes = self._words
         return Machine(name, nodes, (*changes, *(f"{path}={_text(value)}" for path, value in key.items())))
 
+    def handlers(self, rules: str | os.PathLike[str]) -> "Machine":
+        """The machine with the handlers of a file of rules on its NICs, as ``--handlers`` of the command line (docs/spin.md).
+
+        Raises NarrowsError where the file has no rules, or its handlers do not fit.
+        """
+        name, nodes, changes = self._words
+        return Machine(name, nodes, (*changes, _native.handlers_file(rules)))
+
     def to_toml(self) -> str:
         """A machine file with every key."""
         return self._toml

@@ -176,6 +176,7 @@ impl Emulated {
             context: room as u64,
             completion: true,
             multi: None,
+            execution: 0,
         });
     }
 
@@ -208,6 +209,7 @@ impl Emulated {
             context: tag,
             completion: true,
             multi: None,
+            execution: 0,
         });
         let mut bytes = Request { kind, operation, datatype, domain: to.domain, key, offset, length, tag }.to_bytes();
         match work {

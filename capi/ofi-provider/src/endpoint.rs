@@ -383,6 +383,7 @@ impl Endpoint {
             // Entries, counters and bounce buffers hang on it: what is not reported is dropped here.
             completion: true,
             multi: (kind == OperationKind::MultiReceive).then_some(self.min_multi_recv),
+            execution: 0,
         }
     }
 

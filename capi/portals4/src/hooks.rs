@@ -48,6 +48,28 @@ pub unsafe extern "C" fn narrows_fact(words: *const u64, count: usize) {
     let _ = catch_unwind(|| hooks::fact(words));
 }
 
+/// The program calls for a message of so many bytes, whose list entry is to have this execution context; 0: the call
+/// is over.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_receives(context: c_uint, bytes: u64) {
+    let _ = catch_unwind(|| hooks::receives(context as u8, bytes));
+}
+
+/// An execution context for messages that lie in `count` blocks of memory: places and lengths, bytes; none: in one
+/// piece, or nobody knows.
+///
+/// # Safety
+/// There are so many pairs.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn narrows_set_context(number: c_uint, rules: u64, extent: i64, blocks: *const [i64; 2], count: usize) {
+    // SAFETY: the caller's promise.
+    let blocks = if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(blocks, count) } };
+    let _ = catch_unwind(|| {
+        let blocks: Vec<(i64, u64)> = blocks.iter().map(|&[place, bytes]| (place, bytes as u64)).collect();
+        hooks::set_context(number as u8, rules, (count > 0).then_some((extent, &blocks)));
+    });
+}
+
 /// It returns from MPI call `id`, with an error if `failed` is not 0. 1 when the MPI library should look at what has
 /// come, and then this is to be said again.
 #[unsafe(no_mangle)]

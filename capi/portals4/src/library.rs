@@ -25,7 +25,7 @@ pub const INTERFACES: usize = 4;
 const PT_OPTIONS: u32 = pt::ONLY_USE_ONCE | pt::FLOWCTRL | pt::ONLY_TRUNCATE | pt::ALLOC_DISABLED;
 /// Options of list entries that need matching (section 3.12.1).
 const ME_ONLY: u32 = me::MANAGE_LOCAL | me::NO_TRUNCATE | me::MAY_ALIGN | me::LOCAL_INC_UH_RLENGTH;
-const ENTRY_OPTIONS: u32 = ((1 << 16) - 1) & !(1 << 5) | me::IOVEC | ME_ONLY;
+const ENTRY_OPTIONS: u32 = ((1 << 16) - 1) & !(1 << 5) | me::IOVEC | me::CONTEXT | ME_ONLY;
 
 /// One network interface.
 #[derive(Debug)]

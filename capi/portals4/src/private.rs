@@ -5,8 +5,9 @@
 
 use std::ffi::{c_int, c_uint};
 
+use narrows_guest::hooks::context_of_receive;
 use narrows_guest::own_queue;
-use narrows_message::{CALL_WORDS, Call};
+use narrows_message::{CALL_WORDS, Call, Queue};
 use narrows_portals::ReplyCode;
 
 use crate::abi::{FullEvent, Handle, PrivateSettings};
@@ -129,8 +130,10 @@ pub unsafe extern "C" fn narrows_message_call(eq_handle: Handle, words: *const u
         // SAFETY: null, or `length` bytes.
         let payload = (!payload.is_null()).then(|| unsafe { slice_in(payload, length) }).transpose()?.map(Box::from);
         let eq = library().eq(eq_handle)?;
-        if let Call::Cancel { ticket, .. } = &mut call {
-            *ticket = nic.ticket();
+        match &mut call {
+            Call::Cancel { ticket, .. } => *ticket = nic.ticket(),
+            Call::Receive(receive) if receive.queue == Queue::Tagged => receive.execution = context_of_receive(receive.length),
+            _ => {}
         }
         nic.call(eq, call, payload);
         if let Call::Cancel { ticket, .. } = call {

@@ -100,6 +100,8 @@ pub fn c_info(handle: i32) -> *mut c_void {
     library::from_fortran(Handle::Info, handle) as *mut c_void
 }
 
+pub use library::{Handle as Kind, Type as Datatype, from_fortran, look_up_type, name_of_communicator, name_of_type};
+
 /// The C handle of a communicator of Fortran.
 pub fn c_communicator(handle: i32) -> *mut c_void {
     library::from_fortran(Handle::Communicator, handle) as *mut c_void

@@ -20,6 +20,7 @@
 //! * `net/`: sockets on the simulated network.
 //! * `exec.rs`: our libraries stay where a script preloads its own.
 //! * `files.rs`: a file that would only cost time, one that would stay behind, and non-blocking access.
+//! * `handlers.rs`: receives that handlers on the NIC are to see.
 //! * `launcher.rs`: barriers of programs without MPI.
 //! * `windows.rs`: windows of memory that the ranks of a node share.
 //! * `peers.rs`: the launcher's answer to who else is on this node.
@@ -90,6 +91,8 @@ mod dispatch {
 mod exec;
 #[cfg(not(test))]
 mod files;
+#[cfg(not(test))]
+mod handlers;
 #[cfg(not(test))]
 mod launcher;
 #[cfg(not(test))]

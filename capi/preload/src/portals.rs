@@ -70,6 +70,8 @@ unsafe extern "C" {
     fn narrows_shares_memory(shares: c_int);
     fn narrows_look_again() -> c_int;
     fn narrows_fact(words: *const u64, count: usize);
+    fn narrows_receives(context: c_uint, bytes: u64);
+    fn narrows_set_context(number: c_uint, rules: u64, extent: i64, blocks: *const [i64; 2], count: usize);
     fn narrows_writes(key: u64);
     fn narrows_socket_call(words: *const u64) -> i64;
     fn narrows_host_of(number: c_uint, name: *mut c_char, size: usize, node: *mut c_uint) -> c_int;
@@ -133,6 +135,18 @@ pub fn enter(id: u32, peer: i64, tag: i64, place: u64, site: u64) {
     while state::guarded(|| unsafe { narrows_mpi_door() }) != 0 {
         progress::run();
     }
+}
+
+/// The next receive of so many bytes has this execution context; 0: none has.
+pub fn receives(context: u8, bytes: u64) {
+    // SAFETY: plain numbers.
+    state::guarded(|| unsafe { narrows_receives(context.into(), bytes) });
+}
+
+/// Tells the NIC of an execution context: see `narrows_set_context`.
+pub fn set_context(number: u8, rules: u64, extent: i64, blocks: &[[i64; 2]]) {
+    // SAFETY: so many pairs.
+    state::guarded(|| unsafe { narrows_set_context(number.into(), rules, extent, blocks.as_ptr(), blocks.len()) });
 }
 
 /// Tells the simulator something of a call: words of `narrows-facts`.

@@ -11,7 +11,7 @@
 
 use crate::arch::{self, REGISTERS};
 use crate::symbols::{self, SYMBOLS, Symbol};
-use crate::{check, offload, place, portals, special, state, threads};
+use crate::{check, handlers, offload, place, portals, special, state, threads};
 use narrows_mpicalls::{ABORT, ANY, CALLS, Class, NONE, Role};
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -58,6 +58,8 @@ pub unsafe extern "C" fn enter(slot: u32, registers: *mut u64, stack: *mut u64) 
     // SAFETY: as above.
     let amount = unsafe { amount(symbol, registers) };
     portals::enter(symbol.id(), peer, tag, place ^ amount.rotate_left(32), site);
+    // SAFETY: as above.
+    unsafe { handlers::enter(symbol, registers, stack) };
     if check::on() {
         // SAFETY: as above. Both areas belong to the callee: what is changed there, the real function sees.
         unsafe { check::enter(symbol, registers, stack) };
@@ -119,6 +121,7 @@ fn begin(frame: usize, id: u32) -> bool {
 }
 
 fn end(id: u32, code: i32) {
+    handlers::leave();
     if check::on() {
         check::leave(id, code);
     }

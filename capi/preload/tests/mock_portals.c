@@ -165,6 +165,10 @@ int narrows_expects_signal(size_t place) { (void)place; return 0; }
 void narrows_waits_for_signal(int keeps) { (void)keeps; }
 void narrows_signals(size_t place) { (void)place; }
 void narrows_fact(const uint64_t *words, size_t count) { (void)words; (void)count; }
+void narrows_receives(unsigned context, uint64_t bytes) { (void)context; (void)bytes; }
+void narrows_set_context(unsigned number, uint64_t rules, int64_t extent, const int64_t *blocks, size_t count) {
+    (void)number; (void)rules; (void)extent; (void)blocks; (void)count;
+}
 void narrows_writes(uint64_t key) { (void)key; }
 int narrows_wait_at_files(const void *files, size_t count, uint64_t ps) { (void)files; (void)count; (void)ps; return -1; }
 int narrows_reduce_begins(uint64_t source, uint64_t target, uint64_t bytes, unsigned operation, unsigned datatype) {

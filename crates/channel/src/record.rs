@@ -162,8 +162,8 @@ mod tests {
     use super::*;
     use narrows_portals::offload::{Allreduce, Plan, Step, Takes};
     use narrows_portals::{
-        AckRequest, Atomic, AtomicOperation, Command, CtId, Datatype, EqId, Event, EventKind, FailType, List, LocalBuffer, Notice, Place,
-        ProcessId, RemoteTarget,
+        AckRequest, Atomic, AtomicOperation, Command, ContextPart, CtId, Datatype, EqId, Event, EventKind, FailType, List, LocalBuffer,
+        Notice, Place, ProcessId, RemoteTarget,
     };
     use proptest::prelude::*;
 
@@ -320,6 +320,17 @@ mod tests {
         }
 
         #[test]
+        fn contexts_survive_the_area(number: u8, rules: u64, layout in prop::collection::vec(any::<u64>(), 0..20), more: bool) {
+            let command = Command::SetContext(Box::new(ContextPart { number, rules, layout: layout.into(), more }));
+            let mut area = vec![0u8; 1024];
+            let mut writer = Writer::new(&mut area, 0);
+            encode_command(&mut writer, 77, &command).unwrap();
+            let used = writer.used();
+            prop_assert_eq!(decode_command(&area), Ok((77, command, used)));
+            prop_assert!(decode_command(&area[..used - 8]).is_err());
+        }
+
+        #[test]
         fn allreduces_survive_the_area(
             clients in prop::collection::vec(any::<u32>(), 0..6), steps in prop::collection::vec((any::<u32>(), any::<bool>(), 0..3u8), 0..9),
             (group, sequence, source, target) in any::<(u64, u64, u64, u64)>(), (length, ticket) in any::<(u32, u32)>(),
@@ -347,7 +358,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_decoded_or_refused(words in prop::collection::vec(prop_oneof![any::<u64>(), 0u64..26, (0u64..26, 0u64..30).prop_map(|(k, l)| k | (l * 8) << 32)], 0..30)) {
+        fn any_bytes_are_decoded_or_refused(words in prop::collection::vec(prop_oneof![any::<u64>(), 0u64..28, (0u64..28, 0u64..30).prop_map(|(k, l)| k | (l * 8) << 32)], 0..30)) {
             let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
             if let Ok((_, _, used)) = decode_command(&bytes) {
                 prop_assert!(used <= bytes.len() && used > 0);

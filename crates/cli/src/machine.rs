@@ -8,6 +8,7 @@ use narrows_machine::{Diagnostic, Explanation, Machine, MachineError, NetworkKin
 use narrows_output::{exit, warn};
 use narrows_results::{Column, Table};
 use serde_json::json;
+use std::path::PathBuf;
 
 /// What `narrows machine` does.
 #[derive(Debug, Subcommand)]
@@ -92,6 +93,26 @@ pub struct OverrideArguments {
     /// coreN, routerN, as a graph file calls them, or numbers (see network.faults); may be repeated
     #[arg(long, value_name = "KEY=VALUE ...")]
     pub fault: Vec<String>,
+}
+
+/// Handlers on NICs, as `narrows run`, `record` and `replay` have them.
+#[derive(Clone, Debug, Default, Args)]
+pub struct HandlersArgument {
+    /// A file of rules that say which messages go through which handlers on the NIC, instead of nic.spin.rules
+    /// (docs/spin.md)
+    #[arg(long, value_name = "FILE", help_heading = "Machine")]
+    pub handlers: Option<PathBuf>,
+}
+
+impl HandlersArgument {
+    /// The changes of a machine, and that of this option behind them.
+    ///
+    /// # Errors
+    /// The file has no rules.
+    pub fn and(&self, mut set: Vec<String>) -> Result<Vec<String>, MachineError> {
+        set.extend(self.handlers.as_deref().map(narrows_machine::handlers_file).transpose()?);
+        Ok(set)
+    }
 }
 
 impl From<OverrideArguments> for Overrides {

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::job::JobArgs;
+use crate::machine::HandlersArgument;
 use crate::run::{self, ComputingArgs, RunArgs};
 use crate::timeline::TimelineArgs;
 use crate::trace;
@@ -47,6 +48,9 @@ pub struct RecordArgs {
     /// Changes one value of the machine
     #[arg(long = "set", value_name = "KEY=VALUE", requires = "machine")]
     set: Vec<String>,
+    /// A file of rules that say which messages go through which handlers on the NIC (docs/spin.md)
+    #[arg(long, value_name = "FILE", requires = "machine")]
+    handlers: Option<PathBuf>,
     /// Ranks per node [default: 1, or as many as are needed]
     #[arg(long, value_name = "N", requires = "machine", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     ppn: Option<u32>,
@@ -169,6 +173,7 @@ fn simulated(args: RecordArgs, recorder: Recorder) -> RunArgs {
         machine: args.machine.unwrap_or_default(),
         nodes: args.nodes,
         set: args.set,
+        handlers: HandlersArgument { handlers: args.handlers },
         fault: Vec::new(),
         mpirun: args.mpirun,
         transport: launch::Transport::Ofi(launch::PROVIDER),

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::form::Form;
+use crate::machine::HandlersArgument;
 use crate::processes;
 use crate::timeline::TimelineArgs;
 use crate::watching::Watching;
@@ -45,6 +46,8 @@ pub struct ReplayArgs {
     /// Changes one value of the machine, such as node.pcie.latency="250 ns"
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
+    #[command(flatten)]
+    handlers: HandlersArgument,
     /// What is wrong with a link, a switch or a NIC, such as 'link=leaf0:7 loss=1e-4 from=1ms to=2ms': a port of a
     /// switch, 3-17 or leaf3-spine1 for cables between two, node5 for that of a node; switches are leafN, spineN,
     /// coreN, routerN, as a graph file calls them, or numbers (see network.faults); may be repeated
@@ -150,7 +153,7 @@ fn sources(args: &ReplayArgs) -> Vec<Source> {
 fn target(args: &ReplayArgs) -> Result<Target, Failure> {
     let Some(parameters) = args.loggp else {
         let name = args.machine.clone().unwrap_or_else(|| String::from("bxi-v2"));
-        let overrides = Overrides::new(args.nodes, args.set.clone(), &args.fault);
+        let overrides = Overrides::new(args.nodes, args.handlers.and(args.set.clone())?, &args.fault);
         return Ok(Target::Machine {
             machine: MachineSpec { name, overrides, network: args.network },
             ppn: args.ppn,
@@ -166,6 +169,7 @@ fn target(args: &ReplayArgs) -> Result<Target, Failure> {
         ("--machine", args.machine.is_some()),
         ("--nodes", args.nodes.is_some()),
         ("--set", !args.set.is_empty()),
+        ("--handlers", args.handlers.handlers.is_some()),
         ("--fault", !args.fault.is_empty()),
         ("--ppn", args.ppn.is_some()),
         ("--mapping", args.mapping.is_some()),

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::job::JobArgs;
+use crate::machine::HandlersArgument;
 use crate::timeline::TimelineArgs;
 use clap::Args;
 use narrows_launch as launch;
@@ -49,6 +50,8 @@ pub struct RunArgs {
     /// Changes one value of the machine, such as node.pcie.latency="250 ns"
     #[arg(long = "set", value_name = "KEY=VALUE", help_heading = "Machine")]
     pub set: Vec<String>,
+    #[command(flatten)]
+    pub handlers: HandlersArgument,
     /// What is wrong with a link, a switch or a NIC, such as 'link=leaf0:7 loss=1e-4 from=1ms to=2ms': a port of a
     /// switch, 3-17 or leaf3-spine1 for cables between two, node5 for that of a node; switches are leafN, spineN,
     /// coreN, routerN, as a graph file calls them, or numbers (see network.faults); may be repeated
@@ -212,7 +215,7 @@ fn spec(args: &RunArgs) -> Result<RunSpec, Failure> {
         apps: args.job.apps()?,
         machine: MachineSpec {
             name: args.machine.clone(),
-            overrides: Overrides::new(args.nodes, args.set.clone(), &args.fault),
+            overrides: Overrides::new(args.nodes, args.handlers.and(args.set.clone())?, &args.fault),
             network: args.network,
         },
         mpirun: args.mpirun.clone(),

@@ -9,7 +9,8 @@ use crate::{File, attach, callers, chance, life, output, own_queue, threads};
 use narrows_channel::RankHeader;
 use narrows_channel::layout::{EPOCH_PS, WRITTEN, decided, mode};
 use narrows_mpicalls::{CALLS, Class};
-use narrows_portals::{AtomicOperation, Datatype};
+use narrows_portals::{AtomicOperation, Command, ContextPart, Datatype, runs};
+use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -276,6 +277,47 @@ pub fn reduce_begins(source: u64, target: u64, bytes: u64, operation: u32, datat
 /// Waits for the result. True when the MPI library should look at what has come, and then ask again.
 pub fn reduce_goes_on() -> bool {
     try_session().is_some_and(|mut rank| rank.reduce_goes_on())
+}
+
+thread_local! {
+    /// The execution context of the receive that the calling thread is going to post, and its length in bytes.
+    static RECEIVE: Cell<(u8, u64)> = const { Cell::new((0, 0)) };
+}
+
+/// Words of an execution context that go in one command: our own choice, so that they fit into the shared area.
+const CONTEXT_PART: usize = 512;
+
+/// The program calls for a message of so many bytes, whose list entry is to have this execution context; 0: the call
+/// is over.
+pub fn receives(context: u8, bytes: u64) {
+    RECEIVE.set((context, bytes));
+}
+
+/// The execution context for a receive of so many bytes that the MPI library posts; 0: none. Only one receive has it.
+pub fn context_of_receive(bytes: u64) -> u8 {
+    match RECEIVE.get() {
+        (context, length) if context != 0 && length == bytes => {
+            RECEIVE.set((0, 0));
+            context
+        }
+        _ => 0,
+    }
+}
+
+/// Tells the NIC of an execution context: the rules that ask for its receives, and how a message lies in memory, if not
+/// in one piece: the extent, and places and lengths of blocks, all in bytes.
+pub fn set_context(number: u8, rules: u64, layout: Option<(i64, &[(i64, u64)])>) {
+    let Ok(mut rank) = session() else { return };
+    let layout = layout.map_or_else(Vec::new, |(extent, blocks)| runs::words(&runs::of(blocks.iter().copied()), extent));
+    let mut parts = layout.chunks(CONTEXT_PART).peekable();
+    loop {
+        let part = parts.next().unwrap_or_default();
+        let more = parts.peek().is_some();
+        rank.submit(Command::SetContext(Box::new(ContextPart { number, rules, layout: part.into(), more })));
+        if !more {
+            return;
+        }
+    }
 }
 
 /// The rank runs in simulated time, and this process is the rank.

@@ -530,6 +530,7 @@ mod tests {
                 context: 7,
                 completion: true,
                 multi: None,
+                execution: 0,
             };
             scene.nic.0.clear();
             scene.call(5_000, Call::Receive(receive));

@@ -77,7 +77,7 @@ pub use narrows_units::{NodeId, ProcessorId};
 pub use node::{Auxiliary, Bus, Group, HOST, Mode, Node, Processor, ProcessorPower, Software, Speed};
 pub use placement::{Placement, PlacementError, fill, placement, placement_of};
 pub use presets::{PRESETS, Preset, preset};
-pub use spin::Spin;
+pub use spin::{Spin, handlers_file};
 pub use wiring::{Topology, TopologyKind};
 
 use std::fmt;
@@ -123,6 +123,14 @@ pub enum MachineError {
         path: String,
         /// Why.
         error: std::io::Error,
+    },
+    /// The file of `--handlers` cannot be read, or has no rules.
+    #[error("{path}: {error}")]
+    Rules {
+        /// The file.
+        path: String,
+        /// Why, and what would be right.
+        error: String,
     },
     /// The parts do not make a network.
     #[error("no network: {0}")]

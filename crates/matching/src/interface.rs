@@ -611,6 +611,19 @@ impl Interface {
         }
     }
 
+    /// The execution context of the entry that an operation would find in a priority list now. None: it finds none.
+    pub fn context_of(&mut self, operation: &Operation) -> Option<u8> {
+        let table = self.tables.get_mut(operation.pt as usize).and_then(Option::as_mut)?;
+        if !table.enabled || table.held.contains_key(&operation.initiator) {
+            return None;
+        }
+        let entries = &self.entries;
+        let fits = |slot| entries.get(slot).is_some_and(|entry: &Entry| entry.fits(operation));
+        let (found, _) = table.priority.find(operation.initiator, operation.match_bits, fits);
+        let entry = self.entries.get(found?)?;
+        Some(((entry.me.options & me::CONTEXT) >> me::CONTEXT_SHIFT) as u8)
+    }
+
     /// Matching, for what arrives and for what is repeated.
     pub fn match_lists(&mut self, operation: &Operation, sink: &mut impl Sink) -> (Arrival, u64) {
         let Some(Some(table)) = self.tables.get_mut(operation.pt as usize) else { return (Arrival::Refused(FailType::Dropped), 0) };

@@ -98,6 +98,7 @@ fn main() {
         context: 2,
         completion: true,
         multi: None,
+        execution: 0,
     };
     let mut seen = 0u64;
     let mut measure = |name: &str, round: &mut dyn FnMut(&mut Endpoint, &mut Last)| {

@@ -82,6 +82,7 @@ const DELIVERED: u64 = 1 << 11;
 const BUFFER_FREE: u64 = 1 << 12;
 const LOW: u64 = 32;
 const STATUS_SHIFT: u64 = 16;
+const EXECUTION_SHIFT: u64 = 24;
 
 fn queue_bits(queue: Queue) -> u64 {
     if queue == Queue::Untagged { UNTAGGED } else { 0 }
@@ -103,8 +104,11 @@ fn process_of(word: u64) -> ProcessId {
 const ANYBODY: u64 = u64::MAX;
 
 fn receive_words(kind: u64, receive: &Receive) -> [u64; 9] {
-    let head =
-        kind | queue_bits(receive.queue) | if receive.completion { FLAG } else { 0 } | if receive.multi.is_some() { OTHER_FLAG } else { 0 };
+    let head = kind
+        | queue_bits(receive.queue)
+        | if receive.completion { FLAG } else { 0 }
+        | if receive.multi.is_some() { OTHER_FLAG } else { 0 }
+        | u64::from(receive.execution) << EXECUTION_SHIFT;
     let source = receive.source.map_or(ANYBODY, process_word);
     let multi = receive.multi.unwrap_or(0);
     [head, source, receive.tag, receive.ignore, receive.buffer, receive.length, receive.context, multi, 0]
@@ -122,6 +126,7 @@ fn receive_of(words: &[u64; CALL_WORDS]) -> Receive {
         context,
         completion: head & FLAG != 0,
         multi: (head & OTHER_FLAG != 0).then_some(multi),
+        execution: (head >> EXECUTION_SHIFT) as u8,
     }
 }
 
@@ -295,17 +300,9 @@ mod tests {
     }
 
     fn receives() -> impl Strategy<Value = Receive> {
-        let flags = (queues(), prop::option::of(processes()), any::<bool>(), prop::option::of(any::<u64>()));
-        (flags, any::<[u64; 5]>()).prop_map(|((queue, source, completion, multi), [tag, ignore, buffer, length, context])| Receive {
-            queue,
-            source,
-            tag,
-            ignore,
-            buffer,
-            length,
-            context,
-            completion,
-            multi,
+        let flags = (queues(), prop::option::of(processes()), any::<bool>(), prop::option::of(any::<u64>()), any::<u8>());
+        (flags, any::<[u64; 5]>()).prop_map(|((queue, source, completion, multi, execution), [tag, ignore, buffer, length, context])| {
+            Receive { queue, source, tag, ignore, buffer, length, context, completion, multi, execution }
         })
     }
 

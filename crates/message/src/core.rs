@@ -205,7 +205,11 @@ impl Core {
         let me = MatchEntry {
             start: receive.buffer,
             length: receive.length,
-            options: me::OP_PUT | me::USE_ONCE | me::EVENT_LINK_DISABLE | me::EVENT_UNLINK_DISABLE,
+            options: me::OP_PUT
+                | me::USE_ONCE
+                | me::EVENT_LINK_DISABLE
+                | me::EVENT_UNLINK_DISABLE
+                | u32::from(receive.execution) << me::CONTEXT_SHIFT,
             user_ptr: Owner::Request(index, generation).user_ptr(),
             ..selector(receive.queue, receive.source, receive.tag, receive.ignore)
         };
@@ -556,6 +560,7 @@ mod tests {
             context: 1,
             completion: true,
             multi: None,
+            execution: 0,
         };
         let peek = Peek { queue: Queue::Tagged, source: None, tag: 1, ignore: 0, context: 2, claim: false };
         let send = Send {

@@ -60,7 +60,7 @@
 //!
 //! let room = fabric.place(1, &[0; 16]);
 //! let receive = Receive { queue: Queue::Tagged, source: None, tag: 7, ignore: 0, buffer: room, length: 16,
-//!     context: 200, completion: true, multi: None };
+//!     context: 200, completion: true, multi: None, execution: 0 };
 //! endpoints[1].receive(&mut fabric.process(1), receive).unwrap();
 //!
 //! fabric.run(&mut endpoints); // events to the endpoints until nothing moves
@@ -182,6 +182,8 @@ pub struct Receive {
     /// A buffer for many untagged messages, given back when fewer than so many bytes are left.
     /// Always reports.
     pub multi: Option<u64>,
+    /// The execution context of its list entry, for handlers on the NIC; 0: none.
+    pub execution: u8,
 }
 
 /// A look at the messages that nobody has received yet.

@@ -61,6 +61,19 @@ pub struct Atomic {
     pub operand: [u8; 32],
 }
 
+/// What a process tells of an execution context. A long description comes in several parts, the first one first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContextPart {
+    /// Its number among those of the process; a context that has all its parts is never changed.
+    pub number: u8,
+    /// Bit i: rule i of the NIC's handlers is for messages that find an entry with this context.
+    pub rules: u64,
+    /// How a message lies in memory, as the NIC's handlers read it; empty: in one piece.
+    pub layout: Box<[u64]>,
+    /// Another part follows.
+    pub more: bool,
+}
+
 /// What a process tells its NIC. The process chooses all identifiers; the NIC refuses what it
 /// does not know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -228,6 +241,8 @@ pub enum Command {
     Atomic(Box<Atomic>),
     /// A put over a gateway.
     Forward(Box<crate::bridge::Forward>),
+    /// An execution context for entries that name it ([`crate::me::CONTEXT`]), on a NIC with handlers.
+    SetContext(Box<ContextPart>),
     /// A block of an allreduce, for a NIC with an accelerator; answered by [`Notice::Reply`].
     Allreduce(Box<crate::offload::Allreduce>),
 }

@@ -29,10 +29,11 @@ mod command;
 mod event;
 mod limits;
 pub mod offload;
+pub mod runs;
 
 pub use arch::HAS_LONG_DOUBLE;
 pub use atomic::{AtomicOperation, Datatype, apply};
-pub use command::{Atomic, Command, Limits, NO_TICKET, Register};
+pub use command::{Atomic, Command, ContextPart, Limits, NO_TICKET, Register};
 pub use event::{Event, EventKind, FailType, Notice, ReplyCode};
 pub use limits::NiLimits;
 pub use narrows_units::NodeId;
@@ -253,6 +254,11 @@ pub mod me {
     pub const MAY_ALIGN: u32 = 1 << 18;
     /// Offset advances by the `rlength` of consumed unexpected headers (4.3).
     pub const LOCAL_INC_UH_RLENGTH: u32 = 1 << 19;
+    /// Narrows' own (docs/spin.md): the number of the execution context whose handlers see what is put here, in these
+    /// bits; 0: none.
+    pub const CONTEXT: u32 = 0xff << CONTEXT_SHIFT;
+    /// Where these bits begin.
+    pub const CONTEXT_SHIFT: u32 = 21;
     /// Narrows' own, between library and NIC: parts of the region may not be there, so that an access
     /// may end in [`super::FailType::Segv`].
     pub const MAY_FAULT: u32 = 1 << 30;

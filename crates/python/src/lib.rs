@@ -55,6 +55,12 @@ fn presets() -> PyResult<Vec<(String, String)>> {
     described.collect::<Result<_, narrows_machine::MachineError>>().map_err(error)
 }
 
+/// The rules of a file of `--handlers`, as a change of a machine.
+#[pyfunction]
+fn handlers_file(path: PathBuf) -> PyResult<String> {
+    narrows_machine::handlers_file(&path).map_err(error)
+}
+
 /// Paths of all keys of a machine.
 #[pyfunction]
 fn machine_keys() -> Vec<&'static str> {
@@ -215,6 +221,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<NativeTable>()?;
     module.add_function(wrap_pyfunction!(resolve, module)?)?;
     module.add_function(wrap_pyfunction!(presets, module)?)?;
+    module.add_function(wrap_pyfunction!(handlers_file, module)?)?;
     module.add_function(wrap_pyfunction!(machine_keys, module)?)?;
     module.add_function(wrap_pyfunction!(report::result_page, module)?)?;
     module.add_function(wrap_pyfunction!(report::study_page, module)?)?;

@@ -250,6 +250,7 @@ pub struct World<P: Processes, N: Kinds = AnyNic> {
     lookahead: SimTime,
     before: Totals,
     rails_before: Vec<RailTotals>,
+    handlers_before: Option<HandlerReport>,
     /// Hosts of the first network.
     hosts: u32,
     /// Regions, from the first on, that have nodes.
@@ -412,6 +413,7 @@ impl<P: Processes, N: Kinds> World<P, N> {
             lookahead,
             before: Totals::default(),
             rails_before: Vec::new(),
+            handlers_before: None,
             hosts: first_hosts,
             with_nodes: if cut == Cut::Switches { 1 } else { usize::MAX },
             background: None,
@@ -676,6 +678,7 @@ impl<P: Processes, N: Kinds> World<P, N> {
         });
         self.before = self.totals();
         self.rails_before = self.rails();
+        self.handlers_before = self.all_handlers();
         if let Some(background) = &self.background {
             let own = self.fabric.own_regions();
             let mut hosts = vec![Vec::new(); own.len()];
@@ -851,8 +854,14 @@ impl<P: Processes, N: Kinds> World<P, N> {
         sum
     }
 
-    /// What handlers on the NICs have done, where there are some.
+    /// What handlers on the NICs have done since [`World::start_recording`], where there are some.
     pub fn handlers(&mut self) -> Option<HandlerReport> {
+        let mut now = self.all_handlers()?;
+        self.handlers_before.iter().for_each(|before| now.subtract(before));
+        Some(now)
+    }
+
+    fn all_handlers(&mut self) -> Option<HandlerReport> {
         self.fabric.agents().filter_map(|station| station.nics.handlers()).reduce(|mut sum, more| {
             sum.add(&more);
             sum

@@ -9,8 +9,10 @@
 //! | `config` | [`SpinConfig`]: sizes, limits and rates, with presets |
 //! | `ring` | memory for packets |
 //! | `load` | [`Load`]: packets at a rate, and what became of them |
+//! | `layout` | [`Layout`]: an MPI datatype, as blocks of bytes |
 //! | `rule` | [`Rule`]: which messages go through which handlers |
 //! | `port` | [`SpinPort`]: a machine at the port of a NIC |
+//! | `report` | [`HandlerReport`]: what handlers have done |
 //!
 //! ```
 //! use narrows_spin::{Action, Cost, Handlers, Load, SpinConfig};
@@ -30,17 +32,21 @@
 mod config;
 mod decode;
 mod hpu;
+mod layout;
 mod load;
 mod machine;
 mod port;
 mod program;
+mod report;
 mod ring;
 mod rule;
 
 pub use config::SpinConfig;
 pub use hpu::Fault;
+pub use layout::{Layout, Piece};
 pub use load::{Load, Outcome};
 pub use machine::{Action, Command, CommandKind, Context, Cost, Failure, Handler, Handlers, Machine, Out, Packet, Ran, Refused, SpinError};
-pub use port::{Answer, Arriving, Bus, Failed, Finished, HandlerReport, HandlersConfig, Host, Sight, SpinPort, SpinTotals};
+pub use port::{Answer, Arriving, Bus, Failed, Finished, HandlersConfig, Host, Posted, Sight, SpinPort, Wanted};
 pub use program::{NAMES, Program, ProgramError, TEXT_MAX};
-pub use rule::{Rule, RuleError, TAG_MASK};
+pub use report::{HandlerReport, SpinTotals};
+pub use rule::{DERIVED, ReceiveCondition, Rule, RuleError, TAG_MASK};

@@ -5,12 +5,14 @@
 //! freed and what passed, or was written, has gone over the bus to the host.
 
 use crate::SpinConfig;
-use crate::machine::{Command, CommandKind, Failure, Machine, Out, Packet, Ran, Refused, SpinError};
+use crate::layout::Layout;
+use crate::machine::{Command, CommandKind, Context, Failure, Handlers, Machine, Out, Packet, Ran, Refused, SpinError};
+use crate::report::SpinTotals;
 use crate::ring::SLOT;
-use crate::rule::Rule;
+use crate::rule::{ReceiveCondition, Rule, WINDOW};
 use narrows_units::{ByteRate, Bytes, SimTime};
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 /// The host and the network around a machine. Calls come in the order of their times.
 pub trait Host {
@@ -93,58 +95,9 @@ pub enum Sight {
 pub struct Finished {
     /// Its name.
     pub name: u64,
-    /// What goes to the host, as long as the message: what passed or was written, and zeros elsewhere. None, if it came
-    /// without bytes.
+    /// What goes to the host, as long as the message: what passed or was written, and zeros elsewhere. Of a message
+    /// that was unpacked it is what its memory holds, in the order of the message. None, if it came without bytes.
     pub image: Option<Vec<u8>>,
-}
-
-/// What machines have done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SpinTotals {
-    /// Messages whose packets handlers saw.
-    pub messages: u64,
-    /// Messages that found no free queue: they went to the host without handlers.
-    pub bypassed: u64,
-    /// Packets of those that handlers saw.
-    pub packets: u64,
-    /// Bytes of them.
-    pub bytes: u64,
-    /// Handlers that ran.
-    pub handlers: u64,
-    /// Cycles for which they had an HPU.
-    pub cycles: u64,
-    /// Packets that went on to the host.
-    pub passed: u64,
-    /// Packets that handlers sent.
-    pub sent: u64,
-    /// Bytes that handlers wrote to the host.
-    pub written: u64,
-    /// Bytes beyond the end of their message, which were not written.
-    pub beyond: u64,
-    /// Packets that waited in the port's buffer, as the machine had no room.
-    pub waited: u64,
-    /// For how long, all together.
-    pub waiting: SimTime,
-    /// Handlers that went wrong.
-    pub failures: u64,
-}
-
-impl std::ops::AddAssign for SpinTotals {
-    fn add_assign(&mut self, other: SpinTotals) {
-        self.messages += other.messages;
-        self.bypassed += other.bypassed;
-        self.packets += other.packets;
-        self.bytes += other.bytes;
-        self.handlers += other.handlers;
-        self.cycles += other.cycles;
-        self.passed += other.passed;
-        self.sent += other.sent;
-        self.written += other.written;
-        self.beyond += other.beyond;
-        self.waited += other.waited;
-        self.waiting += other.waiting;
-        self.failures += other.failures;
-    }
 }
 
 /// A PsPIN machine at every port of a rail, and what runs on it.
@@ -156,10 +109,70 @@ pub struct HandlersConfig {
     pub rules: Vec<Rule>,
 }
 
+/// What is known of the list entry that a message finds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Posted {
+    /// Bit i: rule i asks for such an entry.
+    pub rules: u64,
+    /// How the message lies in the memory of the receiver, if not in one piece, and that is known.
+    pub layout: Option<Arc<Layout>>,
+}
+
+impl Posted {
+    /// An entry of a program that has not said more of its context than a number: that of a rule, from 1 on.
+    pub fn of_number(number: u8) -> Posted {
+        let rules = u32::from(number).checked_sub(1).and_then(|rule| 1u64.checked_shl(rule)).unwrap_or(0);
+        Posted { rules, layout: None }
+    }
+}
+
+/// A message of which the first packet has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Its handlers are those of this rule; none: it goes to the host, and no other packet of it is asked for.
+    pub rule: Option<u32>,
+    /// See [`Posted::layout`].
+    pub layout: Option<Arc<Layout>>,
+    /// Its length, bytes.
+    pub length: u64,
+    /// Its bytes, if there are some.
+    pub bytes: Option<Vec<u8>>,
+}
+
 impl HandlersConfig {
-    /// The first rule that fits a message: its portal table entry, match bits and length.
-    pub fn rule(&self, pt: u32, bits: u64, length: u64) -> Option<u32> {
-        self.rules.iter().position(|rule| rule.fits(pt, bits, length)).map(|rule| rule as u32)
+    /// Rules that may ask for a receive: as many as [`Posted::rules`] has bits.
+    pub const RULES_MAX: usize = 64;
+
+    /// The first rule that fits a message: by its portal table entry, match bits and length, and by the entry that it
+    /// finds.
+    pub fn rule(&self, pt: u32, bits: u64, length: u64, posted: Option<&Posted>) -> Option<u32> {
+        let asked = |rule: usize| posted.is_some_and(|posted| posted.rules >> (rule % HandlersConfig::RULES_MAX) & 1 == 1);
+        let mut rules = self.rules.iter().enumerate();
+        let found = rules.find(|(number, rule)| rule.fits(pt, bits, length) && (rule.receive.is_none() || asked(*number)));
+        found.map(|(number, _)| number as u32)
+    }
+
+    /// Whether a rule would see a message, were its receive posted.
+    pub fn waits_for_receive(&self, pt: u32, bits: u64, length: u64) -> bool {
+        self.rules.iter().any(|rule| !rule.receive.is_none() && rule.fits(pt, bits, length))
+    }
+
+    /// What rules ask of receives of MPI programs, as the ranks find it in their environment: a line of number,
+    /// communicator, datatype, and a mark if it unpacks, with tabs between them.
+    pub fn conditions(&self) -> String {
+        let line = |(number, rule): (usize, &Rule)| {
+            let ReceiveCondition { communicator, datatype, .. } = &rule.receive;
+            let name = |name: &Option<String>| name.clone().unwrap_or_default();
+            let mark = if rule.context.is_none() { "unpack" } else { "" };
+            format!("{number}\t{}\t{}\t{mark}\n", name(communicator), name(datatype))
+        };
+        let asks = |(_, rule): &(usize, &Rule)| rule.receive.communicator.is_some() || rule.receive.datatype.is_some();
+        self.rules.iter().enumerate().filter(asks).map(line).collect()
+    }
+
+    /// Whether all rules that ask for a receive have a bit of [`Posted::rules`].
+    pub fn fits(&self) -> bool {
+        self.rules.iter().rposition(|rule| !rule.receive.is_none()).is_none_or(|last| last < HandlersConfig::RULES_MAX)
     }
 
     /// Which handler went wrong, where and why; names of messages begin with the node that sent them.
@@ -171,42 +184,12 @@ impl HandlersConfig {
     }
 }
 
-/// What handlers have done, at one NIC or at all.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HandlerReport {
-    /// Of all machines.
-    pub totals: SpinTotals,
-    /// Messages by rule.
-    pub messages: Vec<u64>,
-    /// The first handler that went wrong: when, which one, where and why.
-    pub failure: Option<(SimTime, String)>,
-    /// Packets of handlers that came back to who had sent the message.
-    pub came_back: u64,
-}
-
-impl HandlerReport {
-    /// The same, with times from `epoch` on.
-    pub fn since(mut self, epoch: SimTime) -> HandlerReport {
-        self.failure = self.failure.map(|(at, failure)| (at.saturating_sub(epoch), failure));
-        self
-    }
-
-    /// Both together.
-    pub fn add(&mut self, other: &HandlerReport) {
-        self.totals += other.totals;
-        if self.messages.len() < other.messages.len() {
-            self.messages.resize(other.messages.len(), 0);
-        }
-        self.messages.iter_mut().zip(&other.messages).for_each(|(sum, more)| *sum += more);
-        self.failure = [self.failure.take(), other.failure.clone()].into_iter().flatten().min();
-        self.came_back += other.came_back;
-    }
-}
-
 #[derive(Debug)]
 struct Message {
     name: u64,
+    rule: u32,
     context: u32,
+    layout: Option<Arc<Layout>>,
     length: u64,
     /// Bytes of packets that have been taken, and of those that have been freed.
     taken: u64,
@@ -214,7 +197,10 @@ struct Message {
     /// When all that has passed is through the bus.
     end: SimTime,
     bytes: Option<Vec<u8>>,
+    /// What handlers have written: the message, or the memory over which it is spread.
     image: Vec<u8>,
+    /// How long that is.
+    room: u64,
 }
 
 /// See the module's page.
@@ -233,6 +219,9 @@ pub struct SpinPort {
     bypassing: BTreeMap<u64, u64>,
     /// Messages by rule.
     of_rule: Vec<u64>,
+    /// Contexts of rules; and of datatypes, if there was room.
+    contexts: Vec<Option<u32>>,
+    unpackers: BTreeMap<Arc<Layout>, Option<u32>>,
     /// Parts of packets that were taken, for which the machine had no room yet.
     inbox: VecDeque<Packet>,
     /// Packets in the port's buffer, by number, and since when.
@@ -269,9 +258,8 @@ impl SpinPort {
     /// It cannot be, or a rule's context does not fit into it.
     pub fn new(config: &SpinConfig, rules: &[Rule]) -> Result<SpinPort, SpinError> {
         let mut machine = Machine::new(config.clone())?;
-        for rule in rules {
-            machine.add_context(rule.context.clone())?;
-        }
+        let context = |rule: &Rule| rule.context.clone().map(|context| machine.add_context(context)).transpose();
+        let contexts = rules.iter().map(context).collect::<Result<_, _>>()?;
         Ok(SpinPort {
             machine,
             config: config.clone(),
@@ -282,6 +270,8 @@ impl SpinPort {
             whole: 0,
             bypassing: BTreeMap::new(),
             of_rule: vec![0; rules.len()],
+            contexts,
+            unpackers: BTreeMap::new(),
             inbox: VecDeque::new(),
             waiting: VecDeque::new(),
             finished: BTreeSet::new(),
@@ -305,13 +295,41 @@ impl SpinPort {
         &self.of_rule
     }
 
-    /// A packet of so many bytes of a message has come. `wanted` is asked with the first one: the rule, the message's
-    /// length, and its bytes, if there are some.
+    /// A message that a rule would see was not expected.
+    pub fn unexpected(&mut self) {
+        self.totals.unexpected += 1;
+    }
+
+    /// The context of a message, and how long what its handlers write is. None: it has none.
+    fn context_of(&mut self, rule: u32, wanted: &Wanted) -> Option<(u32, u64)> {
+        if let Some(context) = self.contexts[rule as usize] {
+            return Some((context, wanted.length));
+        }
+        let layout = wanted.layout.as_ref()?;
+        let room = layout.span(wanted.length)?;
+        let machine = &mut self.machine;
+        let context = *self.unpackers.entry(Arc::clone(layout)).or_insert_with_key(|layout| {
+            let (memory, handlers) = (Bytes(layout.table()), Handlers::Unpack(Arc::clone(layout)));
+            machine.add_context(Context { handlers, memory, scratchpad: Bytes(0), window: WINDOW }).ok()
+        });
+        context.zip(Some(room))
+    }
+
+    /// What is left of a message that went to the host without handlers.
+    fn bypass(&mut self, name: u64, left: u64) -> Sight {
+        if left > 0 {
+            self.bypassing.insert(name, left);
+        }
+        Sight::Host
+    }
+
+    /// A packet of so many bytes of a message has come. `wanted` is asked with the first one; none: no packet of it is
+    /// for handlers.
     ///
     /// A message keeps a queue to its end. One that finds none waits while a message is there as a whole, which needs
     /// nothing more of the network. Otherwise it goes to the host: those that have queues may wait for packets behind
     /// it.
-    pub fn sees(&mut self, now: SimTime, name: u64, bytes: u64, wanted: impl FnOnce() -> Option<(u32, u64, Option<Vec<u8>>)>) -> Sight {
+    pub fn sees(&mut self, now: SimTime, name: u64, bytes: u64, wanted: impl FnOnce() -> Option<Wanted>) -> Sight {
         if self.numbers.contains_key(&name) {
             return Sight::Handlers;
         }
@@ -322,7 +340,15 @@ impl SpinPort {
             }
             return Sight::Host;
         }
-        let Some((rule, length, contents)) = wanted() else { return Sight::Host };
+        let Some(wanted) = wanted() else { return Sight::Host };
+        let left = wanted.length.saturating_sub(bytes);
+        let Some(rule) = wanted.rule else { return self.bypass(name, left) };
+        let Some((context, room)) = self.context_of(rule, &wanted) else {
+            self.totals.unfit += 1;
+            return self.bypass(name, left);
+        };
+        let Wanted { layout, length, bytes: contents, .. } = wanted;
+        let layout = layout.filter(|_| self.contexts[rule as usize].is_none());
         let queues = self.busy.len() as u64;
         let Some(number) = (self.next..self.next + queues).find(|number| !self.busy[(number % queues) as usize]) else {
             if self.whole > 0 {
@@ -330,18 +356,16 @@ impl SpinPort {
                 return Sight::Later(change.max(now + self.config.cycle));
             }
             self.totals.bypassed += 1;
-            if length > bytes {
-                self.bypassing.insert(name, length - bytes);
-            }
-            return Sight::Host;
+            return self.bypass(name, left);
         };
         self.busy[(number % queues) as usize] = true;
         self.next = number + 1;
         self.totals.messages += 1;
         self.of_rule[rule as usize] += 1;
         let contents = contents.filter(|contents| contents.len() as u64 == length);
-        let image = if contents.is_some() { vec![0; length as usize] } else { Vec::new() };
-        let message = Message { name, context: rule, length, taken: 0, freed: 0, end: SimTime::ZERO, bytes: contents, image };
+        let image = if contents.is_some() { vec![0; room as usize] } else { Vec::new() };
+        let (taken, freed, end, bytes) = (0, 0, SimTime::ZERO, contents);
+        let message = Message { name, rule, context, layout, length, taken, freed, end, bytes, image, room };
         self.messages.insert(number, message);
         self.numbers.insert(name, number);
         Sight::Handlers
@@ -440,12 +464,16 @@ impl SpinPort {
     pub fn take_finished(&mut self, now: SimTime) -> Option<Finished> {
         let &(at, number) = self.finished.first().filter(|(at, _)| *at <= now)?;
         self.finished.remove(&(at, number));
-        let Message { name, bytes, image, .. } = self.messages.remove(&number)?;
+        let Message { name, bytes, image, layout, length, .. } = self.messages.remove(&number)?;
         self.numbers.remove(&name);
         self.whole -= 1;
         let queues = self.busy.len() as u64;
         self.busy[(number % queues) as usize] = false;
-        Some(Finished { name, image: bytes.map(|_| image) })
+        let image = bytes.map(|_| match layout {
+            Some(layout) => layout.gather(&image, length),
+            None => image,
+        });
+        Some(Finished { name, image })
     }
 }
 
@@ -476,8 +504,10 @@ impl<H: Host> Out for Beside<'_, H> {
             self.totals.passed += 1;
             message.end = message.end.max(self.host.write(at, packet.bytes.into()));
             let place = packet.offset as usize..packet.offset as usize + packet.bytes as usize;
-            if let (Some(bytes), Some(image)) = (&message.bytes, message.image.get_mut(place.clone())) {
-                image.copy_from_slice(&bytes[place]);
+            match (message.bytes.as_ref().and_then(|bytes| bytes.get(place.clone())), &message.layout) {
+                (Some(bytes), Some(layout)) => layout.scatter(packet.offset, bytes, &mut message.image),
+                (Some(bytes), None) => message.image[place].copy_from_slice(bytes),
+                (None, _) => {}
             }
         }
         if message.freed == message.length {
@@ -490,7 +520,7 @@ impl<H: Host> Out for Beside<'_, H> {
         let bytes = u64::from(command.bytes);
         // The machine's own path takes 64 bytes in a cycle.
         let own = self.cycle * bytes.div_ceil(SLOT).max(1);
-        let inside = bytes.min(message.length.saturating_sub(command.remote));
+        let inside = bytes.min(message.room.saturating_sub(command.remote));
         let place = command.remote as usize..(command.remote + inside) as usize;
         match command.kind {
             CommandKind::Send => {
@@ -523,8 +553,8 @@ impl<H: Host> Out for Beside<'_, H> {
 
     fn failed(&mut self, at: SimTime, failure: &Failure) {
         self.totals.failures += 1;
-        if let Some(&Message { name, length, .. }) = self.messages.get(&failure.message) {
-            self.failure.get_or_insert(Failed { at, failure: *failure, name, length });
+        if let Some(&Message { name, rule, length, .. }) = self.messages.get(&failure.message) {
+            self.failure.get_or_insert(Failed { at, failure: Failure { context: rule, ..*failure }, name, length });
         }
     }
 

@@ -7,32 +7,63 @@ use narrows_units::Bytes;
 /// Bits of a tag that `tag` compares: as many as all MPI libraries leave to their programs' tags at the low end.
 pub const TAG_MASK: u64 = (1 << 20) - 1;
 
+/// As wide as any message.
+pub(crate) const WINDOW: Bytes = Bytes(1 << 40);
+
 /// Handlers, and the messages whose packets they see. Of several rules that fit the first one counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// What its handlers are called: the first word of the text.
     pub name: String,
-    /// The execution context of its messages.
-    pub context: Context,
+    /// The execution context of its messages; none: each datatype has one, whose handler unpacks it.
+    pub context: Option<Context>,
     /// Lengths of messages, the last one included. Messages without payload never fit.
     pub size: (u64, u64),
     /// Portal table entry; none: any.
     pub pt: Option<u32>,
     /// Match bits, and which of them count.
     pub bits: (u64, u64),
+    /// What it asks of the receive that a message finds.
+    pub receive: ReceiveCondition,
+}
+
+/// What a rule asks of the list entry that a message finds: who has appended the entry knows whether it holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReceiveCondition {
+    /// The name of its communicator.
+    pub communicator: Option<String>,
+    /// The name of its datatype, or [`DERIVED`].
+    pub datatype: Option<String>,
+    /// A Portals program says that its handlers are for the entry.
+    pub entry: bool,
+}
+
+/// A datatype that is not in one piece.
+pub const DERIVED: &str = "derived";
+/// The handler that unpacks datatypes, as the first word of a rule.
+pub const UNPACK: &str = "unpack";
+
+impl ReceiveCondition {
+    /// Whether it asks for nothing: messages fit that find no entry as well.
+    pub fn is_none(&self) -> bool {
+        *self == ReceiveCondition::default()
+    }
 }
 
 /// Why a text is no rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
     /// Nothing that says what runs.
-    #[error("rule \"{text}\" names no handler; expected an ELF file, cost=A,B,C,ACTION, or one of {}", Cost::names())]
+    #[error("rule \"{text}\" names no handler; expected an ELF file, cost=A,B,C,ACTION, or one of unpack, {}", Cost::names())]
     NoHandler {
         /// The rule.
         text: String,
     },
     /// A word that is none.
-    #[error("\"{word}\" in rule \"{text}\"; expected KEY=VALUE with a key of size, tag, bits, pt, memory, scratchpad, window")]
+    #[error(
+        "\"{word}\" in rule \"{text}\"; expected KEY=VALUE with a key of size, tag, bits, pt, comm, datatype, memory, scratchpad, window, or \
+             entry"
+    )]
     Word {
         /// The word.
         word: String,
@@ -52,7 +83,7 @@ pub enum RuleError {
         expected: String,
     },
     /// The file cannot be read.
-    #[error("rule \"{text}\": cannot read {path}: {error}; expected an ELF file, or one of {}", Cost::names())]
+    #[error("rule \"{text}\": cannot read {path}: {error}; expected an ELF file, or one of unpack, {}", Cost::names())]
     Read {
         /// The rule.
         text: String,
@@ -123,11 +154,19 @@ impl Rule {
     pub fn parse(text: &str, read: impl Fn(&str) -> std::io::Result<Vec<u8>>) -> Result<Rule, RuleError> {
         let mut words = text.split_whitespace();
         let first = words.next().ok_or_else(|| RuleError::NoHandler { text: text.to_owned() })?;
-        let handlers = Rule::handlers(first, text, read)?;
-        // A kibibyte for what a handler counts; a window as wide as any message.
-        let context = Context { handlers, memory: Bytes(1 << 10), scratchpad: Bytes(1 << 10), window: Bytes(1 << 40) };
-        let mut rule = Rule { name: first.to_owned(), context, size: (1, u64::MAX), pt: None, bits: (0, 0) };
+        let context = if first == UNPACK {
+            None
+        } else {
+            let handlers = Rule::handlers(first, text, read)?;
+            // A kibibyte for what a handler counts; a window as wide as any message.
+            Some(Context { handlers, memory: Bytes(1 << 10), scratchpad: Bytes(1 << 10), window: WINDOW })
+        };
+        let receive = ReceiveCondition::default();
+        let mut rule = Rule { name: first.to_owned(), context, size: (1, u64::MAX), pt: None, bits: (0, 0), receive };
         words.try_for_each(|word| rule.condition(word, text))?;
+        if rule.context.is_none() {
+            rule.receive.datatype.get_or_insert_with(|| DERIVED.to_owned());
+        }
         Ok(rule)
     }
 
@@ -151,6 +190,10 @@ impl Rule {
     }
 
     fn condition(&mut self, word: &str, text: &str) -> Result<(), RuleError> {
+        if word == "entry" {
+            self.receive.entry = true;
+            return Ok(());
+        }
         let Some((key, value)) = word.split_once('=') else {
             return Err(RuleError::Word { word: word.to_owned(), text: text.to_owned() });
         };
@@ -184,15 +227,23 @@ impl Rule {
                 let pt = number(value).and_then(|pt| u32::try_from(pt).ok());
                 self.pt = Some(pt.ok_or_else(|| wrong("the number of a portal table entry"))?);
             }
-            "memory" => self.context.memory = memory()?,
-            "scratchpad" => self.context.scratchpad = memory()?,
-            "window" => self.context.window = memory()?,
+            "comm" => self.receive.communicator = Some(value.to_owned()),
+            "datatype" => self.receive.datatype = Some(value.to_owned()),
+            "memory" | "scratchpad" | "window" => {
+                let size = memory()?;
+                let context = self.context.as_mut().ok_or_else(|| wrong("no such word: what unpack needs depends on the datatype"))?;
+                match key {
+                    "memory" => context.memory = size,
+                    "scratchpad" => context.scratchpad = size,
+                    _ => context.window = size,
+                }
+            }
             _ => return Err(RuleError::Word { word: word.to_owned(), text: text.to_owned() }),
         }
         Ok(())
     }
 
-    /// Whether a message goes through its handlers: its portal table entry, match bits and length.
+    /// Whether a message goes through its handlers, by its portal table entry, match bits and length.
     pub fn fits(&self, pt: u32, bits: u64, length: u64) -> bool {
         let (low, high) = self.size;
         length > 0 && (low..=high).contains(&length) && self.pt.is_none_or(|own| own == pt) && bits & self.bits.1 == self.bits.0

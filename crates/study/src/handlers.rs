@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 /// Lines for people; `rules` are those of the machine.
 pub(crate) fn lines(report: &HandlerReport, rules: &[String]) -> Vec<String> {
-    let SpinTotals { messages, bypassed, packets, bytes, handlers, cycles, sent, written, beyond, waited, waiting, failures, .. } =
-        report.totals;
+    let SpinTotals { messages, bypassed, unexpected, unfit, packets, bytes, handlers, cycles, sent, .. } = report.totals;
+    let SpinTotals { written, beyond, waited, waiting, failures, .. } = report.totals;
     let mut lines = vec![format!(
         "handlers: {messages} messages, {packets} packets, {}; {handlers} handlers took {:.1} cycles each",
         show::size(bytes),
@@ -27,6 +27,18 @@ pub(crate) fn lines(report: &HandlerReport, rules: &[String]) -> Vec<String> {
             "{bypassed} messages found no free queue and went to hosts without handlers; nic.spin.queues says how many there are"
         ));
     }
+    if unexpected > 0 {
+        lines.push(format!(
+            "{unexpected} messages came before their receive and went to hosts without handlers: only a posted receive has a \
+             communicator and a datatype"
+        ));
+    }
+    if unfit > 0 {
+        lines.push(format!(
+            "hosts unpacked {unfit} messages whose datatype did not fit; expected blocks in up to 1 MiB, 254 types a rank, 64 MiB a \
+             message, and room in nic.spin.l2_handlers"
+        ));
+    }
     if waited > 0 {
         lines.push(format!("{waited} packets waited in buffers of ports, {waiting} together: the machines had no room"));
     }
@@ -35,8 +47,8 @@ pub(crate) fn lines(report: &HandlerReport, rules: &[String]) -> Vec<String> {
     }
     for (rule, _) in rules.iter().zip(&report.messages).filter(|(_, messages)| **messages == 0) {
         lines.push(format!(
-            "rule \"{rule}\" fits no message; expected a size of 1 and more, and tag, bits and pt of puts; longer messages of MPI \
-             libraries are gets: raise message.eager_limit"
+            "rule \"{rule}\" fits no message; expected a size of 1 and more, tag, bits and pt of puts, comm and datatype of posted \
+             receives; longer messages of MPI libraries are gets: raise message.eager_limit"
         ));
     }
     lines
@@ -44,12 +56,14 @@ pub(crate) fn lines(report: &HandlerReport, rules: &[String]) -> Vec<String> {
 
 /// All numbers.
 pub(crate) fn summary(report: &HandlerReport, rules: &[String]) -> Value {
-    let SpinTotals { messages, bypassed, packets, bytes, handlers, cycles, passed, sent, written, beyond, waited, waiting, failures } =
-        report.totals;
+    let SpinTotals { messages, bypassed, unexpected, unfit, packets, bytes, handlers, cycles, passed, sent, .. } = report.totals;
+    let SpinTotals { written, beyond, waited, waiting, failures, .. } = report.totals;
     let by_rule = rules.iter().zip(&report.messages).map(|(rule, messages)| json!({ "rule": rule, "messages": messages }));
     json!({
         "messages": messages,
         "bypassed": bypassed,
+        "unexpected": unexpected,
+        "unfit": unfit,
         "packets": packets,
         "bytes": bytes,
         "handlers": handlers,

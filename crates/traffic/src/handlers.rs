@@ -5,7 +5,7 @@ use crate::source::Sources;
 use narrows_fabric::Arrival;
 use narrows_fabric::parallel::Context;
 use narrows_fabric::seam::{PacketIn, Verdict};
-use narrows_spin::{Answer, Arriving, Bus, HandlerReport, HandlersConfig, Host, Sight, SpinPort};
+use narrows_spin::{Answer, Arriving, Bus, HandlerReport, HandlersConfig, Host, Sight, SpinPort, Wanted};
 use narrows_units::{ByteRate, Bytes, SimTime};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -83,7 +83,8 @@ impl RegionHandlers {
         let PacketIn { arrival, number, offset, payload, tail, .. } = *packet;
         let (name, length) = (name(&arrival), arrival.payload.0);
         let host = self.hosts.entry(arrival.target).or_insert_with(|| HostHandlers::new(&self.config, self.bus));
-        match host.machine.sees(fabric.now(), name, payload.0, || Some((self.config.rule(0, 0, length)?, length, None))) {
+        let wanted = || Some(Wanted { rule: Some(self.config.rule(0, 0, length, None)?), layout: None, length, bytes: None });
+        match host.machine.sees(fabric.now(), name, payload.0, wanted) {
             Sight::Handlers => _ = host.handled.entry(name).or_default(),
             Sight::Host => return Verdict::Pass,
             Sight::Later(at) => return Verdict::DelayUntil(at),

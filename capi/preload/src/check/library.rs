@@ -2,7 +2,7 @@
 
 use crate::symbols::{self, Real};
 use narrows_facts::{Object, kind};
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, CString, c_int};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -56,6 +56,7 @@ reals! {
     TYPE_ENVELOPE c"PMPI_Type_get_envelope";
     TYPE_CONTENTS c"PMPI_Type_get_contents";
     TYPE_FREE c"PMPI_Type_free";
+    COMM_NAME c"PMPI_Comm_get_name";
     COMM_SIZE c"PMPI_Comm_size";
     COMM_RANK c"PMPI_Comm_rank";
     COMM_REMOTE_SIZE c"PMPI_Comm_remote_size";
@@ -390,10 +391,25 @@ fn is_derived(handle: u64) -> bool {
     call(&TYPE_ENVELOPE, [handle, to(integers), to(addresses), to(types), to(combiner)]) && numbers[2] > 0
 }
 
-fn kind_by_name(handle: u64, size: u64) -> u32 {
+/// The name of a datatype.
+pub fn name_of_type(handle: u64) -> CString {
+    name(&TYPE_NAME, handle)
+}
+
+/// The name of a communicator.
+pub fn name_of_communicator(handle: u64) -> CString {
+    name(&COMM_NAME, handle)
+}
+
+fn name(real: &Real, handle: u64) -> CString {
     let (mut name, mut length) = ([0u8; NAME], 0 as c_int);
-    call(&TYPE_NAME, [handle, name.as_mut_ptr() as u64, to(&mut length), 0, 0]);
-    let name = CStr::from_bytes_until_nul(&name).unwrap_or_default().to_bytes();
+    call(real, [handle, name.as_mut_ptr() as u64, to(&mut length), 0, 0]);
+    CStr::from_bytes_until_nul(&name).unwrap_or_default().to_owned()
+}
+
+fn kind_by_name(handle: u64, size: u64) -> u32 {
+    let name = name_of_type(handle);
+    let name = name.to_bytes();
     let Some(name) = name.strip_prefix(b"MPI_") else { return 0 };
     let has = |part: &[u8]| name.windows(part.len()).any(|window| window == part);
     let number = if name == b"BYTE" || name == b"PACKED" || name.starts_with(b"2") || name.ends_with(b"_INT") && !has(b"UNSIGNED") {

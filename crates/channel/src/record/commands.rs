@@ -4,8 +4,8 @@ use super::deliveries::list_of;
 use super::{Full, Reader, RecordError, Writer, pair};
 use narrows_portals::offload::{Allreduce, Plan, Step, Takes};
 use narrows_portals::{
-    AckRequest, Atomic, AtomicOperation, Command, CtId, Datatype, EntryId, EqId, Limits, LocalBuffer, MatchEntry, Place, ProcessId,
-    Register, RemoteTarget, SearchOperation,
+    AckRequest, Atomic, AtomicOperation, Command, ContextPart, CtId, Datatype, EntryId, EqId, Limits, LocalBuffer, MatchEntry, Place,
+    ProcessId, Register, RemoteTarget, SearchOperation,
 };
 
 const PT_ALLOC: u32 = 1;
@@ -34,6 +34,7 @@ const ENDED: u32 = 23;
 const FACT: u32 = 24;
 const ALLREDUCE: u32 = 25;
 const SOCKET: u32 = 26;
+const SET_CONTEXT: u32 = 27;
 
 /// Words of a call of the message layer.
 pub const CALL_WORDS: usize = 10;
@@ -108,6 +109,7 @@ fn kind_of(command: &Command) -> u32 {
         Command::Get { .. } => GET,
         Command::Atomic(_) => ATOMIC,
         Command::Allreduce(_) => ALLREDUCE,
+        Command::SetContext(_) => SET_CONTEXT,
         // Endpoints and gateways are in the simulator.
         Command::Forward(_) => unreachable!("no process forwards"),
     }
@@ -263,6 +265,12 @@ fn put_command(writer: &mut Writer<'_>, command: &Command) {
             writer.word(pair(*interface, limits.entries));
             writer.word(pair(limits.unexpected_headers, limits.list_size));
         }
+        Command::SetContext(part) => {
+            writer.word(pair(u32::from(part.number), u32::from(part.more)));
+            writer.word(part.rules);
+            writer.word(part.layout.len() as u64);
+            part.layout.iter().for_each(|word| writer.word(*word));
+        }
         Command::MeAppend { entry, pt, list, me } => {
             writer.word(entry.0);
             writer.word(pair(*pt, *list as u32));
@@ -382,6 +390,17 @@ fn get_command(kind: u32, reader: &mut Reader<'_>) -> Result<Command, RecordErro
             let (first, second) = (reader.word()?, reader.word()?);
             let limits = Limits { entries: first as u32, unexpected_headers: (second >> 32) as u32, list_size: second as u32 };
             Command::SetLimits { interface: (first >> 32) as u32, limits }
+        }
+        SET_CONTEXT => {
+            let (head, rules, count) = (reader.word()?, reader.word()?, reader.word()?);
+            let number = u8::try_from(head >> 32).map_err(|_| RecordError::Field("context"))?;
+            let more = match head as u32 {
+                0 => false,
+                1 => true,
+                _ => return Err(RecordError::Field("context")),
+            };
+            let layout = (0..count).map(|_| reader.word()).collect::<Result<_, _>>()?;
+            Command::SetContext(Box::new(ContextPart { number, rules, layout, more }))
         }
         ME_APPEND => {
             let entry = EntryId(reader.word()?);

@@ -843,14 +843,21 @@ fn rules_of_handlers_say_what_would_be_right() {
             "the function takes 2000000 cycles for a packet of 2 KiB, and a handler may run for 1000000",
         ),
         (String::from("nothing"), "cannot read nothing"),
-        (String::from("tag=7"), "names no handler; expected an ELF file, cost=A,B,C,ACTION, or one of empty"),
+        (String::from("tag=7"), "names no handler; expected an ELF file, cost=A,B,C,ACTION, or one of unpack, empty"),
         (String::from("cost=1,2,fold"), "expected CYCLES,PER_BYTE,PER_WORD,ACTION[,HEADER], as in 20,0,6,fold,28"),
         (
             String::from("reduce size=9..1"),
             "size=9..1 in rule \"reduce size=9..1\"; expected bytes of a message, as in 64, 64..2KiB or 4KiB..",
         ),
         (String::from("reduce tag=-1"), "expected 0 to 1048575"),
-        (String::from("reduce colour=red"), "expected KEY=VALUE with a key of size, tag, bits, pt, memory, scratchpad, window"),
+        (
+            String::from("unpack memory=64"),
+            "memory=64 in rule \"unpack memory=64\"; expected no such word: what unpack needs depends on the datatype",
+        ),
+        (
+            String::from("reduce colour=red"),
+            "expected KEY=VALUE with a key of size, tag, bits, pt, comm, datatype, memory, scratchpad, window, or entry",
+        ),
     ];
     for (rule, expected) in cases {
         let complaint = override_complaint(&format!("nic.spin.rules=[\"{rule}\"]"));

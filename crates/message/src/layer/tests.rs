@@ -103,8 +103,18 @@ fn commands(config: &MessageConfig, idle: impl Fn(usize) -> bool) -> Vec<String>
         for to in 1..RANKS {
             let (context, tag) = (context as u64, to as u64);
             let buffer = fabric.place(to, &[0; 400]);
-            let receive =
-                Receive { queue: Queue::Tagged, source: None, tag, ignore: 0, buffer, length, context, completion: true, multi: None };
+            let receive = Receive {
+                queue: Queue::Tagged,
+                source: None,
+                tag,
+                ignore: 0,
+                buffer,
+                length,
+                context,
+                completion: true,
+                multi: None,
+                execution: 0,
+            };
             let buffer = fabric.place(0, &[7; 400]);
             let (target, completes) = (fabric.id(to), Completes::Delivered);
             let send = Send { queue: Queue::Tagged, target, tag, data: None, buffer, length, context, inject: false, completes };

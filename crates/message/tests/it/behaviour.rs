@@ -46,7 +46,7 @@ impl World {
 
     fn room(&mut self, at: usize, tag: u64, length: u64, context: u64) -> Receive {
         let buffer = self.fabric.place(at, &vec![0; length as usize]);
-        Receive { queue: Queue::Tagged, source: None, tag, ignore: 0, buffer, length, context, completion: true, multi: None }
+        Receive { queue: Queue::Tagged, source: None, tag, ignore: 0, buffer, length, context, completion: true, multi: None, execution: 0 }
     }
 
     fn receive(&mut self, at: usize, tag: u64, length: u64, context: u64) {

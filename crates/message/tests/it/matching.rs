@@ -410,7 +410,18 @@ impl World {
         let buffer = self.fabric.place(at, &vec![0; length as usize + 1]);
         self.buffers.insert(context, (at, buffer, length));
         let queue = if tagged { Queue::Tagged } else { Queue::Untagged };
-        Receive { queue, source: from.map(|rank| self.fabric.id(rank)), tag, ignore, buffer, length, context, completion, multi: None }
+        Receive {
+            queue,
+            source: from.map(|rank| self.fabric.id(rank)),
+            tag,
+            ignore,
+            buffer,
+            length,
+            context,
+            completion,
+            multi: None,
+            execution: 0,
+        }
     }
 
     /// A claim whose peek has completed.

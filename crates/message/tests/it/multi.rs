@@ -97,6 +97,7 @@ fn run(case: &Case) -> Outcome {
                 context,
                 completion: true,
                 multi: multi_free,
+                execution: 0,
             };
             buffers.insert(context, Buffer { start, length, multi, used: Vec::new(), gone: false });
             endpoints[0].receive(&mut fabric.process(0), receive).unwrap();

@@ -135,6 +135,7 @@ impl Run {
             context,
             completion: true,
             multi: None,
+            execution: 0,
         };
         self.posted += 1;
         self.receives.insert(context, (plan.to, buffer, room, self.posted));
@@ -296,8 +297,18 @@ fn pair(config: &MessageConfig) -> (Fabric, Vec<Endpoint>) {
 
 fn receive(fabric: &mut Fabric, endpoints: &mut [Endpoint], tag: u64, context: u64) -> u64 {
     let buffer = fabric.place(1, &[0; 4096]);
-    let receive =
-        Receive { queue: Queue::Tagged, source: None, tag, ignore: 0, buffer, length: 4096, context, completion: true, multi: None };
+    let receive = Receive {
+        queue: Queue::Tagged,
+        source: None,
+        tag,
+        ignore: 0,
+        buffer,
+        length: 4096,
+        context,
+        completion: true,
+        multi: None,
+        execution: 0,
+    };
     endpoints[1].receive(&mut fabric.process(1), receive).unwrap();
     buffer
 }
@@ -333,8 +344,18 @@ fn dropped_beyond(gateways: u32) -> (Fabric, Vec<Endpoint>, u64) {
     let mut endpoints = fabric.endpoints(&config);
     let buffer = fabric.place(2, &[0; 100]);
     for (context, length) in [(1, 1), (7, 24)] {
-        let receive =
-            Receive { queue: Queue::Tagged, source: None, tag: 5, ignore: 0, buffer, length: 100, context, completion: true, multi: None };
+        let receive = Receive {
+            queue: Queue::Tagged,
+            source: None,
+            tag: 5,
+            ignore: 0,
+            buffer,
+            length: 100,
+            context,
+            completion: true,
+            multi: None,
+            execution: 0,
+        };
         endpoints[2].receive(&mut fabric.process(2), receive).unwrap();
         let send = send_of(&mut fabric, 0, 2, 5, context, length, Completes::BufferFree, false);
         endpoints[0].send(&mut fabric.process(0), send).unwrap();
@@ -430,8 +451,18 @@ fn a_peek_sees_a_message_and_a_claim_keeps_it() {
         std::iter::from_fn(|| endpoints[1].next_completion()).map(|done| (done.context, done.status, done.length)).collect();
     assert_eq!(peeks, [(20, Status::Ok, 30), (21, Status::Ok, 30), (22, Status::NoMessage, 0)]);
     let buffer = fabric.place(1, &[0; 30]);
-    let receive =
-        Receive { queue: Queue::Tagged, source: None, tag: 0, ignore: 0, buffer, length: 30, context: 30, completion: true, multi: None };
+    let receive = Receive {
+        queue: Queue::Tagged,
+        source: None,
+        tag: 0,
+        ignore: 0,
+        buffer,
+        length: 30,
+        context: 30,
+        completion: true,
+        multi: None,
+        execution: 0,
+    };
     endpoints[1].receive_claimed(&mut fabric.process(1), 21, receive).unwrap();
     assert_eq!(endpoints[1].next_completion().map(|done| (done.context, done.length)), Some((30, 30)));
     let bytes: Vec<u8> = (0..30u64).map(|place| (place * 7 + 7 * 31) as u8).collect();

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use narrows_fabric::seam::{PacketIn, Verdict};
-use narrows_spin::{Answer, Arriving, Bus, Failed, Finished, HandlerReport, HandlersConfig, Host, Sight, SpinPort};
+use narrows_portals::ContextPart;
+use narrows_spin::{Answer, Arriving, Bus, Failed, Finished, HandlerReport, HandlersConfig, Host, Layout, Posted, Sight, SpinPort, Wanted};
 use narrows_units::{Bytes, SimTime};
 
 use super::message::{Due, Header, Request};
@@ -32,6 +33,9 @@ pub(super) struct Handling {
     machine: Option<SpinPort>,
     /// By name.
     handled: BTreeMap<u64, Handled>,
+    /// By process and number: contexts of list entries, and parts of those that are not complete.
+    contexts: BTreeMap<(u32, u8), Posted>,
+    parts: BTreeMap<(u32, u8), Vec<u64>>,
     around: Around,
     /// Of the event that lets the machine go on.
     due: SimTime,
@@ -67,25 +71,58 @@ fn name(request: &Request) -> u64 {
 impl Handling {
     fn new(config: Arc<HandlersConfig>, nic: &NicConfig) -> Handling {
         let around = Around { bus: Bus::new(nic.data_bandwidth, nic.pcie_latency + nic.dma_latency), sends: Vec::new() };
-        Handling { config, machine: None, handled: BTreeMap::new(), around, due: SimTime::MAX, came_back: 0 }
+        let (handled, contexts, parts) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Handling { config, machine: None, handled, contexts, parts, around, due: SimTime::MAX, came_back: 0 }
     }
 
-    /// What handlers are told of a put with its first packet, if they see it.
-    fn wanted(config: &HandlersConfig, request: &Request, bytes: impl FnOnce() -> Option<Vec<u8>>) -> Option<(u32, u64, Option<Vec<u8>>)> {
-        let operation = &request.operation;
-        let rule = config.rule(operation.pt, operation.match_bits, operation.rlength)?;
-        Some((rule, operation.rlength, bytes()))
-    }
-
-    fn packet(&mut self, now: SimTime, packet: &PacketIn, request: &Request, bytes: impl FnOnce() -> Option<Vec<u8>>) -> Verdict {
-        if request.operation.kind != RequestKind::Put || request.bridged().is_some() {
-            return Verdict::Pass;
+    /// A process tells of a context. One that is complete stays as it is: entries may name it.
+    fn set_context(&mut self, process: u32, part: ContextPart) {
+        let name = (process, part.number);
+        if self.contexts.contains_key(&name) {
+            return;
         }
+        let words = self.parts.entry(name).or_default();
+        if words.len() <= Layout::WORDS_MAX {
+            words.extend(part.layout);
+        }
+        if !part.more {
+            let layout = Layout::from_words(words).map(Arc::new);
+            self.parts.remove(&name);
+            self.contexts.insert(name, Posted { rules: part.rules, layout });
+        }
+    }
+
+    /// A packet of a put, which finds the entry `posted`; both outside of handlers' business if it has none.
+    fn packet(
+        &mut self,
+        now: SimTime,
+        packet: &PacketIn,
+        request: &Request,
+        posted: impl FnOnce() -> Option<(u32, u8)>,
+        bytes: impl FnOnce() -> Option<Vec<u8>>,
+    ) -> Verdict {
         let name = name(request);
-        let Handling { config, machine, .. } = self;
+        let Handling { config, machine, contexts, .. } = self;
         let made = || SpinPort::new(&config.machine, &config.rules).expect("contexts fit, as checked with the machine");
         let machine = machine.get_or_insert_with(made);
-        match machine.sees(now, name, packet.payload.0, || Handling::wanted(config, request, bytes)) {
+        let mut unexpected = false;
+        let wanted = || {
+            let operation = &request.operation;
+            let (pt, bits, length) = (operation.pt, operation.match_bits, operation.rlength);
+            let asks = config.waits_for_receive(pt, bits, length);
+            let entry = if asks { posted() } else { None };
+            let posted = entry.map(|entry| contexts.get(&entry).cloned().unwrap_or_else(|| Posted::of_number(entry.1)));
+            let rule = config.rule(pt, bits, length, posted.as_ref());
+            unexpected = asks && entry.is_none() && rule.is_none();
+            let layout = posted.and_then(|posted| posted.layout);
+            let bytes = rule.and_then(|_| bytes());
+            (asks || rule.is_some()).then_some(Wanted { rule, layout, length, bytes })
+        };
+        let sight = machine.sees(now, name, packet.payload.0, wanted);
+        if unexpected {
+            machine.unexpected();
+        }
+        match sight {
             Sight::Handlers => _ = self.handled.entry(name).or_default(),
             Sight::Host => return Verdict::Pass,
             Sight::Later(at) => return Verdict::DelayUntil(at),
@@ -126,11 +163,26 @@ impl Portals {
         handling.config.failure(&failed, node.0)
     }
 
+    /// A process tells of an execution context. Without handlers it tells nobody.
+    pub(super) fn set_context(&mut self, process: u32, part: ContextPart) {
+        if let Some(handling) = &mut self.handling {
+            handling.set_context(process, part);
+        }
+    }
+
     /// A packet has come that handlers may want.
     pub(super) fn packet_for_handlers(&mut self, now: SimTime, packet: &PacketIn, header: &Header, out: &mut impl Out<Portals>) -> Verdict {
         let (Header::Request(request), Some(handling)) = (header, &mut self.handling) else { return Verdict::Pass };
+        if request.operation.kind != RequestKind::Put || request.bridged().is_some() {
+            return Verdict::Pass;
+        }
         let payload = request.payload;
-        let verdict = handling.packet(now, packet, request, || out.bytes(payload?));
+        let (locals, interfaces) = (&self.locals, &mut self.interfaces);
+        let posted = || {
+            let process = locals.binary_search_by_key(&request.target.pid, |local| local.place.pid).ok()?;
+            Some((process as u32, interfaces[process].context_of(&request.operation)?))
+        };
+        let verdict = handling.packet(now, packet, request, posted, || out.bytes(payload?));
         self.handlers_go_on(now, out);
         verdict
     }

@@ -444,6 +444,7 @@ impl Portals {
                 Ok(())
             }
             Command::Forward(forward) => check_buffer(interface, &forward.local, forward.length),
+            Command::SetContext(_) => Ok(()),
             // Where there is an accelerator it takes them itself.
             Command::Allreduce(_) => Err(CommandError::NoAccelerator),
         }
@@ -529,6 +530,7 @@ impl Portals {
                 self.request(now, process, request, out);
             }
             Command::Forward(forward) => self.forward(now, process, &forward, out),
+            Command::SetContext(part) => self.set_context(process, *part),
             // Never admitted.
             Command::Allreduce(_) => {}
             Command::Atomic(atomic) => {

@@ -687,6 +687,7 @@ impl Rank {
             context,
             completion: true,
             multi: None,
+            execution: 0,
         };
         let mut port = Self::port(&mut self.clock, &mut self.given, self.costs, index, region);
         if let Some(endpoint) = &mut self.endpoint {

@@ -212,7 +212,18 @@ impl Machine {
         self.call(at, |endpoint, port| {
             let buffer = port.allocate(length);
             let source = from.map(|from| ProcessId::on(NodeId(from), 1));
-            let receive = Receive { queue: Queue::Tagged, source, tag, ignore: 0, buffer, length, context, completion: true, multi: None };
+            let receive = Receive {
+                queue: Queue::Tagged,
+                source,
+                tag,
+                ignore: 0,
+                buffer,
+                length,
+                context,
+                completion: true,
+                multi: None,
+                execution: 0,
+            };
             endpoint.receive(port, receive).unwrap();
             buffer
         })

@@ -2,7 +2,10 @@
 
 use narrows_fabric::NetworkConfig;
 use narrows_nic::{AnyConfig, HandlerReport, HandlersConfig, NicConfig, Rule, SpinConfig};
-use narrows_portals::{AckRequest, Command, EntryId, EqId, EventKind, List, LocalBuffer, MatchEntry, Notice, ProcessId, RemoteTarget, me};
+use narrows_portals::runs::{self, Run};
+use narrows_portals::{
+    AckRequest, Command, ContextPart, EntryId, EqId, EventKind, List, LocalBuffer, MatchEntry, Notice, ProcessId, RemoteTarget, me,
+};
 use narrows_sim::{Hardware, Processes, Setup, World};
 use narrows_topology::FatTree;
 use narrows_units::{Bytes, NodeId, Rail, SimTime};
@@ -56,8 +59,19 @@ fn plain() -> AnyConfig {
     AnyConfig::Portals(NicConfig::bxi_v2())
 }
 
+/// An entry of a list that takes all puts.
+fn takes_all() -> MatchEntry {
+    MatchEntry { length: 1 << 30, options: me::OP_PUT, ignore_bits: u64::MAX, ..MatchEntry::default() }
+}
+
 /// On a fat tree, in one region or in several.
 fn run(nic: &AnyConfig, puts: &[Put], packets: u64, cut: bool, threads: usize) -> Outcome {
+    let append = Command::MeAppend { entry: EntryId(0), pt: 0, list: List::Priority, me: takes_all() };
+    run_with(nic, &[append], puts, packets, (cut, threads))
+}
+
+/// The same with entries and contexts of each process.
+fn run_with(nic: &AnyConfig, commands: &[Command], puts: &[Put], packets: u64, (cut, threads): (bool, usize)) -> Outcome {
     let config = NetworkConfig {
         buffer_per_channel: Bytes(packets * 2200),
         pcie_rate: NicConfig::bxi_v2().data_bandwidth,
@@ -71,14 +85,10 @@ fn run(nic: &AnyConfig, puts: &[Put], packets: u64, cut: bool, threads: usize) -
         true => World::regions(setup, |_| Ranks::default()).unwrap(),
     };
     world.start_recording(SimTime::ZERO);
-    let entry = MatchEntry { length: 1 << 30, options: me::OP_PUT, ignore_bits: u64::MAX, ..MatchEntry::default() };
     for rank in 0..NODES {
-        for command in [
-            Command::EqAlloc { eq: EQ, count: 1 << 10 },
-            Command::PtAlloc { pt: 0, options: 0, eq: EQ },
-            Command::MeAppend { entry: EntryId(0), pt: 0, list: List::Priority, me: entry },
-        ] {
-            world.submit(rank, Rail::FIRST, SimTime::ZERO, command);
+        let opened = [Command::EqAlloc { eq: EQ, count: 1 << 10 }, Command::PtAlloc { pt: 0, options: 0, eq: EQ }];
+        for command in opened.iter().chain(commands) {
+            world.submit(rank, Rail::FIRST, SimTime::ZERO, command.clone());
         }
     }
     for (number, &(from, to, length, match_bits)) in (0..).zip(puts) {
@@ -98,6 +108,42 @@ fn run(nic: &AnyConfig, puts: &[Put], packets: u64, cut: bool, threads: usize) -
 /// Near and far, within a node, of one packet and of many.
 fn mixed() -> Vec<Put> {
     (0..60u32).map(|put| (put % NODES, (put * 7 + put / 16) % NODES, u64::from(put * put * 37 % 30_000), u64::from(put % 9))).collect()
+}
+
+/// The entry of a list for puts of these match bits, with a context.
+fn entry(bits: u64, context: u32, list: List) -> Command {
+    let me = MatchEntry { options: me::OP_PUT | context << me::CONTEXT_SHIFT, match_bits: bits, ignore_bits: 0, ..takes_all() };
+    Command::MeAppend { entry: EntryId(bits), pt: 0, list, me }
+}
+
+/// A context of a datatype, in two parts.
+fn context(number: u8, rules: u64, runs: &[Run]) -> [Command; 2] {
+    let words = runs::words(runs, 1 << 20);
+    let part = |layout: &[u64], more| Command::SetContext(Box::new(ContextPart { number, rules, layout: layout.into(), more }));
+    [part(&words[..3], true), part(&words[3..], false)]
+}
+
+/// Rules that ask for a receive see what finds an entry with their context in the priority list.
+#[test]
+fn entries_name_their_handlers() {
+    let small = SpinConfig { l2_handlers: Bytes(4096), ..asic() };
+    let nic = handlers(small, &["unpack", "cost=9,0,0,pass comm=halo", "cost=9,0,0,pass entry"]);
+    let vector = Run { place: 0, bytes: 64, count: 1 << 12, stride: 256 };
+    let wide: Vec<Run> = (0..200).map(|at| Run { place: at * 200, bytes: 4 + 4 * (at as u64 % 5), count: 1, stride: 0 }).collect();
+    let mut commands = vec![entry(1, 1, List::Priority), entry(2, 2, List::Priority), entry(3, 3, List::Priority)];
+    commands.extend([entry(4, 0, List::Priority), entry(5, 1, List::Overflow), entry(6, 4, List::Priority)]);
+    // Context 3 is that of a program which says no more: rule 3. Context 4 has a table that does not fit.
+    commands.extend(context(1, 0b01, &[vector]).into_iter().chain(context(2, 0b10, &[vector])).chain(context(4, 0b01, &wide)));
+    // What is told again of a context changes nothing.
+    commands.extend(context(1, 0b10, &[vector]));
+    let puts: Vec<Put> = (0..24u32).map(|put| (put % 4, 9, 3000, 1 + u64::from(put % 6))).collect();
+    let outcome = run_with(&nic, &commands, &puts, 16, (false, 1));
+    let report = outcome.report.as_ref().unwrap();
+    assert_eq!(report.messages, [4, 4, 4], "four messages for each of the entries 1 to 3");
+    assert_eq!((report.totals.unexpected, report.totals.unfit), (4, 4), "entry 5 is in the overflow list, the table of 6 is too long");
+    assert_eq!(report.totals.written, 4 * 3000, "only unpack writes");
+    assert_eq!(outcome.puts().len(), 24, "all have come");
+    assert!(run_with(&nic, &commands, &puts, 16, (true, 2)).told == outcome.told, "threads change nothing");
 }
 
 /// Nanoseconds from the write of a put's command to its event.

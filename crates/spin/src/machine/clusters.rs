@@ -4,8 +4,25 @@ use super::commands::CommandKind;
 use super::{Action, Event, Failure, Handler, Handlers, Machine, Out, Ran, beats, stage};
 use crate::config::SpinConfig;
 use crate::hpu::{Cache, Hpu, Memory, Stop, Told, map};
+use crate::layout::Layout;
 use crate::ring::Ring;
 use std::collections::VecDeque;
+
+/// Cycles of a handler that writes blocks to their places: fitted to `handlers/unpack.c`.
+mod unpacking {
+    /// To the first write, beside a search for its run.
+    pub const BEGIN: u64 = 230;
+    /// For each halving of the table.
+    pub const SEARCH: u64 = 38;
+    /// From a write to the next one of its run.
+    pub const BLOCK: u64 = 16;
+    /// To the first one of the next run, whose table is in L2.
+    pub const RUN: u64 = 102;
+    /// Once, if there is a second one.
+    pub const LOOP: u64 = 13;
+    /// From the last one to the end.
+    pub const END: u64 = 10;
+}
 
 /// A handler that is to run, or runs.
 #[derive(Clone, Copy, Debug)]
@@ -87,14 +104,15 @@ pub(super) struct Unit {
     stop: Option<Stop>,
     /// It waits for a response.
     pub waits: bool,
-    /// How far a handler is that is a function.
+    /// How far a handler is that is a function: steps, and bytes of its packet.
     step: u32,
+    done: u32,
 }
 
 impl Unit {
     pub(super) fn new(config: &SpinConfig) -> Unit {
         let stack = vec![0; config.stack.0 as usize];
-        Unit { hpu: Hpu::new(), stack, task: None, previous: None, outstanding: 0, stop: None, waits: false, step: 0 }
+        Unit { hpu: Hpu::new(), stack, task: None, previous: None, outstanding: 0, stop: None, waits: false, step: 0, done: 0 }
     }
 }
 
@@ -172,7 +190,7 @@ impl Machine {
         cluster.dispatched = self.now.max(cluster.dispatched) + stage::DISPATCH;
         let (at, index) = (cluster.dispatched, number * self.config.hpus + hpu);
         let unit = &mut self.units[index as usize];
-        (unit.task, unit.stop, unit.step) = (Some(task), None, 0);
+        (unit.task, unit.stop, unit.step, unit.done) = (Some(task), None, 0, 0);
         self.begin(index, at);
         self.schedule(at, Event::Run(index));
         self.dispatch(number);
@@ -206,7 +224,7 @@ impl Machine {
         ];
         let entry = match &context.handlers {
             Handlers::Program(program) => program.entries[task.handler as usize].unwrap_or(0),
-            Handlers::Cost(_) => 0,
+            Handlers::Cost(_) | Handlers::Unpack(_) => 0,
         };
         let time = at + if entry == 0 { 0 } else { stage::RUNTIME };
         unit.hpu.call(entry, Told(told), unit.stack.len() as u32, time, at + u64::from(self.config.budget));
@@ -281,12 +299,13 @@ impl Machine {
                         unit.hpu.pass = action == Action::Pass;
                         Stop::Shared
                     }
-                    (2, Action::SendBack) => Stop::Start(unit.order(CommandKind::Send, 0, packet.bytes)),
-                    (2, Action::CopyToHost) => Stop::Start(unit.order(CommandKind::Write, packet.offset, packet.bytes)),
-                    (2, Action::Fold) if packet.last => Stop::Start(unit.order(CommandKind::Write, 0, packet.bytes)),
+                    (2, Action::SendBack) => Stop::Start(unit.order(CommandKind::Send, 0, 0, packet.bytes)),
+                    (2, Action::CopyToHost) => Stop::Start(unit.order(CommandKind::Write, 0, packet.offset, packet.bytes)),
+                    (2, Action::Fold) if packet.last => Stop::Start(unit.order(CommandKind::Write, 0, 0, packet.bytes)),
                     _ => Stop::Done,
                 }
             }
+            Handlers::Unpack(layout) => unit.unpack(layout, packet.offset, packet.bytes),
         }
     }
 
@@ -335,9 +354,40 @@ impl Machine {
 }
 
 impl Unit {
-    /// Operands of a command on the whole packet: its number.
-    fn order(&mut self, kind: CommandKind, remote: u64, bytes: u32) -> u32 {
-        self.hpu.operands = [map::PACKET, remote as u32, (remote >> 32) as u32, bytes, 0];
+    /// Operands of a command on bytes of the packet: its number.
+    fn order(&mut self, kind: CommandKind, from: u32, remote: u64, bytes: u32) -> u32 {
+        self.hpu.operands = [map::PACKET + from, remote as u32, (remote >> 32) as u32, bytes, 0];
         kind as u32
+    }
+
+    /// The next step of a handler that writes the blocks of a packet to their places: the cycles before a write, and
+    /// the write, in turn.
+    fn unpack(&mut self, layout: &Layout, offset: u64, bytes: u32) -> Stop {
+        let at = offset + u64::from(self.done);
+        if self.done == bytes {
+            if self.step.is_multiple_of(2) {
+                self.step += 1;
+                self.hpu.time += unpacking::END;
+                return Stop::Shared;
+            }
+            return Stop::Done;
+        }
+        let piece = layout.piece(at, u64::from(bytes - self.done));
+        self.step += 1;
+        if self.step % 2 == 1 {
+            self.hpu.time += if self.step == 3 { unpacking::LOOP } else { 0 };
+            self.hpu.time += match (self.done, piece.inside) {
+                (0, inside) => {
+                    let divided = u64::BITS - at.leading_zeros() + 2 * (u64::BITS - inside.leading_zeros());
+                    unpacking::BEGIN + unpacking::SEARCH * u64::from(layout.runs().ilog2()) + u64::from(divided)
+                }
+                (_, 0) => unpacking::RUN,
+                _ => unpacking::BLOCK,
+            };
+            return Stop::Shared;
+        }
+        let order = self.order(CommandKind::Write, self.done, piece.place, piece.bytes as u32);
+        self.done += piece.bytes as u32;
+        Stop::Start(order)
     }
 }

@@ -8,6 +8,7 @@ pub use commands::{Command, CommandKind};
 
 use crate::config::SpinConfig;
 use crate::hpu::Fault;
+use crate::layout::Layout;
 use crate::program::Program;
 use crate::ring::{Ring, SLOT};
 use clusters::{Cluster, Task, Unit};
@@ -16,6 +17,7 @@ use narrows_engine::{CalendarQueue, Slab};
 use narrows_units::{Bytes, SimTime};
 use queues::Queues;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// No packet.
 const NONE: u32 = u32::MAX;
@@ -118,13 +120,16 @@ pub enum Handlers {
     Program(Program),
     /// A payload handler as a function.
     Cost(Cost),
+    /// A payload handler that writes the blocks of an MPI datatype to their places, with the cycles of
+    /// `handlers/unpack.c`.
+    Unpack(Arc<Layout>),
 }
 
 impl Handlers {
     fn has(&self, handler: Handler) -> bool {
         match self {
             Handlers::Program(program) => program.entries[handler as usize].is_some(),
-            Handlers::Cost(_) => handler == Handler::Payload,
+            Handlers::Cost(_) | Handlers::Unpack(_) => handler == Handler::Payload,
         }
     }
 }
@@ -430,7 +435,8 @@ impl Machine {
             }
         }
         let data = if let Handlers::Program(program) = &handlers { program.data.as_slice() } else { &[] };
-        let memory = memory.max(Bytes(data.len() as u64));
+        let table = if let Handlers::Unpack(layout) = &handlers { layout.table() } else { 0 };
+        let memory = memory.max(Bytes(table.max(data.len() as u64)));
         let (l2, l1) = self.contexts.iter().fold((0, 0), |(l2, l1), other| (l2 + other.memory.len(), l1 + other.scratchpads.len()));
         let l1 = l1 / self.clusters.len();
         let page = Bytes(u64::from(crate::hpu::map::SCRATCHPAD_STEP));

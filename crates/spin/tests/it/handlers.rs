@@ -1,8 +1,10 @@
 //! Handlers as programs, beside PsPIN's hardware description run cycle by cycle with its makers' handlers.
 
 use super::{compile, program};
-use narrows_spin::{CommandKind, Cost, Handlers, Load, Outcome, Program, SpinConfig, SpinError};
+use narrows_portals::runs::Run;
+use narrows_spin::{CommandKind, Cost, Handlers, Layout, Load, Outcome, Program, SpinConfig, SpinError};
 use narrows_units::{ByteRate, Bytes, SimTime};
+use std::sync::Arc;
 
 fn asic(clusters: u32, hpus: u32) -> SpinConfig {
     SpinConfig { clusters, hpus, ..SpinConfig::preset("pspin-asic").unwrap() }
@@ -132,6 +134,43 @@ fn a_function_agrees_with_the_program_that_it_was_fitted_to() {
             assert_eq!(warm(&cost, bytes), warm(&handlers, bytes), "{name}, {bytes} B");
             let (program, function) = (gbps(&handlers, 8, bytes), gbps(&cost, 8, bytes));
             assert!((function / program - 1.0).abs() < 0.05, "{name}, {bytes} B: {program:.1} and {function:.1} Gbit/s");
+        }
+    }
+}
+
+/// Runs of a layout, as `unpack.c` has them.
+fn unpacking(runs: &[Run], extent: i64) -> (Handlers, Handlers) {
+    let mut start = 0;
+    let texts = runs.iter().map(|run| {
+        let text = format!("{{{start}u,{}u,{}u,{}u,{}u}}", run.place, run.bytes, run.count, run.stride);
+        start += run.bytes * run.count;
+        text
+    });
+    let runs_text = texts.collect::<Vec<_>>().join(",");
+    let options = [format!("-DRUNS={runs_text}"), format!("-DSIZE={start}u"), format!("-DEXTENT={extent}u")];
+    let program = compile("unpack", &[&options[0], &options[1], &options[2]]);
+    (Handlers::Program(program), Handlers::Unpack(Arc::new(Layout::new(runs.to_vec(), extent).unwrap())))
+}
+
+#[test]
+fn datatypes_take_as_long_as_the_program_that_unpacks_them() {
+    let vector = |bytes: u64, count: u64| vec![Run { place: 0, bytes, count, stride: 2 * bytes as i64 }];
+    let planes = |count: i64| (0..count).map(|plane| Run { place: plane * 4096, bytes: 64, count: 8, stride: 256 }).collect::<Vec<_>>();
+    let types = [
+        (vector(8, 1 << 20), 16 << 20),
+        (vector(64, 1 << 10), 128 << 10),
+        (vector(256, 16), 8192),
+        (vector(1024, 1 << 10), 2 << 20),
+        (planes(2), 8192),
+        (planes(64), 64 * 4096),
+        ((0..500).map(|at| Run { place: at * 100, bytes: 4 + 4 * (at as u64 % 7), count: 1, stride: 0 }).collect(), 50_000),
+    ];
+    for (runs, extent) in types {
+        let (program, function) = unpacking(&runs, extent);
+        for bytes in [64, 512, 2048] {
+            let (wanted, ours) = (warm(&program, bytes) as f64, warm(&function, bytes) as f64);
+            println!("{} runs of {} x {} B, packets of {bytes} B: {wanted} and {ours} cycles", runs.len(), runs[0].count, runs[0].bytes);
+            assert!((ours / wanted - 1.0).abs() < 0.05, "{runs:?}, {bytes} B: {wanted} and {ours} cycles");
         }
     }
 }

@@ -398,6 +398,10 @@ impl<'a> Plan<'a> {
         if let Some((_, Bytes(longest))) = self.offload {
             set("NARROWS_OFFLOAD", longest.to_string());
         }
+        let asked = self.machine.handlers().map(|handlers| handlers.conditions()).filter(|lines| !lines.is_empty());
+        if let Some(lines) = asked {
+            set("NARROWS_HANDLERS", lines);
+        }
         set("NARROWS_ALIVE", files.alive.display().to_string());
         if self.bridged() {
             variables.extend(without_atomics(&self.program.mpi));
@@ -608,7 +612,7 @@ mod tests {
             assert_eq!(value("NARROWS_NAMES"), Some("/w/a.out\u{1f}./a.out\u{1f}"));
             assert_eq!(value("NARROWS_RANKS"), Some("4"));
             assert_eq!(value("NARROWS_MAP").map(|map| map.split(',').count()), Some(4));
-            for absent in ["NARROWS_CHECK", "NARROWS_OFFLOAD", "NARROWS_RECORD", stretches::VARIABLE] {
+            for absent in ["NARROWS_CHECK", "NARROWS_HANDLERS", "NARROWS_OFFLOAD", "NARROWS_RECORD", stretches::VARIABLE] {
                 assert_eq!(value(absent), None, "{absent}");
             }
         });
