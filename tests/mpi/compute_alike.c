@@ -1,7 +1,7 @@
 /* Steps of equal work, of which every seventh of a rank takes half as much again, as a busy host makes it: each rank in turn. After each
  * step all ranks wait for the slowest. Arguments: number of steps. The first rank prints how long a step took in
  * simulated time, in units of undisturbed work. Some steps do four times the work, which is no noise. A second argument
- * is a number of threads that sleep until the end, as the workers of a BLAS library do that nobody has work for. */
+ * is a number of threads that sleep until MPI is over, as the workers of a BLAS library do that nobody has work for. */
 #include "check.h"
 #include "computing.h"
 #include <pthread.h>
@@ -43,11 +43,12 @@ int main(int argc, char **argv)
     double took = MPI_Wtime() - start, expected = (steps + 3 * (steps / LONG)) * UNIT * 1e-9;
     if (rank == 0)
         printf("alike %.3f\n", took / expected);
+    int code = finish("compute_alike");
     pthread_mutex_lock(&lock);
     ends = 1;
     pthread_cond_broadcast(&work);
     pthread_mutex_unlock(&lock);
     for (long sleeper = 0; sleeper < sleepers; sleeper++)
         pthread_join(threads[sleeper], NULL);
-    return finish("compute_alike");
+    return code;
 }
