@@ -154,6 +154,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 16 } else { 256 }))]
+
         /// Against a map: few keys that are near each other, the greatest word among them, so that many share a home.
         #[test]
         fn a_table_is_a_map(steps in prop::collection::vec((0u8..3, 0u64..40, 0u32..9), 0..if cfg!(miri) { 40 } else { 400 })) {
