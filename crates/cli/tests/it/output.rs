@@ -218,7 +218,7 @@ fn former_options_are_told_the_new_ones() {
         (
             "--compute",
             "some",
-            "some: expected measured, sampled, pooled, instructions[:RATE], none, or the file or folder of an earlier run",
+            "some: expected measured, sampled, pooled, instructions[:RATE], cycles, none, or the file or folder of an earlier run",
         ),
         ("--compute-scale", "one.json", "\"one.json\": expected a number from 0 to 1000000, or a file that a run of one rank has kept"),
     ] {

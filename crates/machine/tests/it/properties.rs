@@ -38,7 +38,7 @@ fn a_run_keeps_only_the_sections_that_its_machine_uses() {
         assert!(has(&plain, section), "{section}:\n{plain}");
     }
     // What is in use, and what is not as it would be without a word, is kept.
-    let acc = kept(&["network.congestion=acc", "power.nic=5W", "network.swift.base_target=3us"]);
+    let acc = kept(&["network.reliability.delivery=ordered", "network.congestion=acc", "power.nic=5W", "network.swift.base_target=3us"]);
     for (section, kept) in [("network.acc", true), ("power", true), ("network.swift", true), ("network.dcqcn", false)] {
         assert_eq!(has(&acc, section), kept, "{section}:\n{acc}");
     }
