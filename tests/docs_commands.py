@@ -8,7 +8,7 @@ What is done with a block depends on its language:
 
     sh        each line is run, in a folder with the files that the page speaks of
     console   each line after "$ " is run; what the page shows must be in what it prints, but for wall times
-    toml      a machine file, or a part of one that must fit a preset; [[class]]: classes of traffic
+    toml      a machine file, or a part of one that must fit a preset; [[class]]: classes of traffic; [[rule]]: handlers
     csv       a list of messages
     jsonl     a trace, which must replay to its end
     graph     a graph file
@@ -178,6 +178,10 @@ class Page:
     def toml(self, text: str) -> None:
         if "[[class]]" in text:
             (self.folder / "jobs.toml").write_text(text)
+            return
+        if "[[rule]]" in text:
+            (self.folder / "rules.toml").write_text(text)
+            run("narrows run -n 2 --machine bxi-v2-spin --compute none --handlers rules.toml -- ./pingpong", self.folder, self.programs)
             return
         if "[quantity]" in text:
             tomllib.loads(text)  # a figure; all of them are run by make test-figures
