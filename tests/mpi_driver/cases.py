@@ -427,7 +427,7 @@ def cases(programs: int = 400) -> list[Case]:
         fail_case("kill", says=(*place, r"SIGKILL|signal 9|killed", r"MPI_Barrier"), runners=both),
         # Open MPI's launcher does not notice, and its own thread loops.
         *[
-            fail_case(how, says=(*place, r"SIGKILL.*closed descriptors that it had not opened"), mpis=("mpich",), runners=narrows)
+            fail_case(how, says=(*place, r"(SIGKILL|deadlock).*closed descriptors that it had not opened"), mpis=("mpich",), runners=narrows)
             for how in ("close", "close_from")
         ],
         fail_case("c_abort", says=(*place, r"SIGABRT|signal 6|abort"), runners=both),

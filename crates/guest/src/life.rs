@@ -19,6 +19,8 @@ use std::time::Duration;
 
 /// The file that says that this process lives; -1: there is none.
 static ALIVE: AtomicI32 = AtomicI32::new(-1);
+/// The socket to its launcher, which MPICH's hydra names in the environment; -1: none.
+static LAUNCHER: AtomicI32 = AtomicI32::new(-1);
 /// Its number is at least one of these, if the process may have so many files: higher than those by which launchers
 /// notice a death.
 const HIGH: [libc::c_int; 3] = [900, 200, 100];
@@ -106,6 +108,8 @@ fn live(shared: &Shared) {
                 libc::close(low);
             }
             ALIVE.store(high.unwrap_or(low), Release);
+            let launcher = std::env::var("PMI_FD").ok().and_then(|file| file.parse().ok());
+            LAUNCHER.store(launcher.unwrap_or(-1), Release);
             libc::pthread_atfork(None, None, Some(forked));
         }
         *libc::__errno_location() = errno;
@@ -126,12 +130,13 @@ fn close() {
     }
 }
 
-/// The program is about to close these descriptors. If the one above is among them it closes all that it finds: the
-/// simulator may have to say so, because the process may lose its launcher by that.
+/// The program is about to close these descriptors. If the one above, or the socket to its launcher, is among them it
+/// closes all that it finds: the simulator may have to say so, because the launcher may kill the process for that. The
+/// MPI library closes the socket itself, in a call.
 pub fn closes(first: u32, last: u32) {
-    if let Ok(own) = u32::try_from(ALIVE.load(Acquire))
-        && (first..=last).contains(&own)
-        && let Ok(shared) = shared()
+    let closes = |file: &AtomicI32| u32::try_from(file.load(Acquire)).is_ok_and(|file| (first..=last).contains(&file));
+    if let Ok(shared) = shared()
+        && (closes(&ALIVE) || closes(&LAUNCHER) && shared.rank.call.load(Acquire) == 0)
         // A child of vfork has its memory, and closes files of its own.
         && shared.rank.pid.load(Acquire) == std::process::id()
     {

@@ -491,6 +491,11 @@ pub(crate) fn begin(call: Call) {
     with(|stretches| stretches.begin(call));
 }
 
+/// Whether stretches take their medians, or what a file gives them.
+pub(crate) fn are_charged() -> bool {
+    with(|stretches| stretches.medians).unwrap_or(false)
+}
+
 /// Whether a file gives what stretches take.
 pub(crate) fn are_given() -> bool {
     with(|stretches| stretches.given).unwrap_or(false)

@@ -134,7 +134,8 @@ impl Thread {
             return 0;
         }
         let measured = self.used_ps(true, ppm);
-        let own = !many() || STRETCH_OF.load(Relaxed) == self.id.load(Relaxed);
+        // Where times are measured, stretches beside other threads teach nothing about those without.
+        let own = !many() || STRETCH_OF.load(Relaxed) == self.id.load(Relaxed) && stretches::are_charged();
         let work = if own && !counts_cycles() { stretches::end(call, measured) } else { measured };
         if many() {
             WORK_PS.fetch_add(work, Relaxed);
@@ -148,7 +149,8 @@ impl Thread {
     /// It begins a stretch of computing behind `call`, see [`stretches`].
     pub fn begin_stretch(&self, call: stretches::Call) {
         STRETCH_OF.store(self.id.load(Relaxed), Relaxed);
-        stretches::begin(call);
+        let learns = !many() || stretches::are_charged();
+        stretches::begin(if learns { call } else { stretches::Call::default() });
     }
 
     /// What the calling thread has done since the last mark was no computing.

@@ -276,9 +276,8 @@ impl Run<'_> {
                         FI_LOG_LEVEL=warn makes libfabric say more";
         }
         let killed = matches!(fault, Fault::Died(End::Signal(libc::SIGKILL | libc::SIGTERM) | End::Unknown));
-        if killed && header.closes_all.load(Acquire) != 0 {
-            message += "; before, its program has closed descriptors that it had not opened, its MPI library's too, which a launcher takes \
-                        for the end of a rank: close no others than its own";
+        if killed {
+            message += &self.closed_all();
         }
         let by_itself = matches!(fault, Fault::Aborted(_) | Fault::Died(End::Code(_)));
         if by_itself && header.threads_refused.load(Relaxed) != 0 && header.calls.load(Relaxed) <= CALLS_TO_COMPLAIN {
@@ -293,6 +292,18 @@ impl Run<'_> {
             );
         }
         message
+    }
+
+    /// What is to be said of a rank that has closed its launcher's descriptors: the launcher then kills all ranks.
+    pub(super) fn closed_all(&self) -> String {
+        let closed = (0..self.ranks.len() as u32).find(|&rank| self.header(rank).closes_all.load(Acquire) != 0);
+        closed.map_or(String::new(), |rank| {
+            format!(
+                "; before, the program of {} has closed descriptors that it had not opened, its MPI library's too, which a launcher takes \
+                 for the end of a rank: close no others than its own",
+                self.name(rank)
+            )
+        })
     }
 
     /// Ranks that will never come to where others wait for them, of which `rank` was the first.

@@ -198,7 +198,7 @@ impl Run<'_> {
     pub(super) fn deadlock(&mut self) -> Failure {
         const SHOWN: usize = 32;
         const OF_EACH: usize = 3;
-        let mut message = String::from("deadlock: every rank waits and nothing is in flight\n");
+        let mut message = format!("deadlock: every rank waits and nothing is in flight{}\n", self.closed_all());
         let unmet = self.check.as_ref().map(narrows_check::Checker::unmet).unwrap_or_default();
         self.report.waits = (0..self.ranks.len() as u32).filter_map(|rank| self.waits(rank)).collect();
         // Of many those that still have something to do.
