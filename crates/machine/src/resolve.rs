@@ -69,7 +69,12 @@ fn build(layers: &Layers, errors: &mut Vec<Diagnostic>) -> Option<Machine> {
     let mut machine = draft.finish();
     arbitrate(&mut machine, layers);
     count_nodes(&mut machine, layers, errors);
+    let before = errors.len();
     check_processors(&machine, layers, errors);
+    // What follows looks processors up by their names.
+    if errors.len() > before {
+        return None;
+    }
     join(&mut machine, layers, errors);
     if !errors.is_empty() {
         return None;

@@ -285,6 +285,15 @@ error: `network.routing`: unknown choice, the text "adaptiv"
     );
 }
 
+/// Places on the network are counted for processors that have their own ports: only those that are there.
+#[test]
+fn a_processor_of_another_name_is_an_error_where_one_has_its_own_ports() {
+    let text =
+        "[machine]\nname = \"x\"\nbase = \"bxi-v2\"\n[node]\nprocessors = [\"one\"]\n[processor.other]\nmode = \"off-path\"\ncores = 2\n";
+    let error = Machine::parse("x.toml", text, &Overrides::default()).unwrap_err().to_string();
+    assert!(error.contains("one"), "{error}");
+}
+
 #[test]
 fn syntax_error() {
     golden(
