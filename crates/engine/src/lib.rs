@@ -4,7 +4,7 @@
 //! * [`CalendarQueue`] — the queue below it, for those who give every event a key of their own.
 //! * [`Digest`] — a 64-bit fingerprint of the event history.
 //! * [`Arena`], [`Slab`], [`Tenants`] — things at places that are reused.
-//! * [`WordMap`], [`WordTable`] — tables whose keys are numbers.
+//! * [`WordMap`] — tables whose keys are numbers.
 //! * [`prefetch`] — for those who know what an event will need; [`take_first`] — for queues that are mostly empty.
 //! * [`stream`] — named random streams from one seed.
 //!
@@ -33,4 +33,4 @@ pub use prefetch::{prefetch, prefetch_all, take_first};
 pub use queue::EventQueue;
 pub use random::stream;
 pub use slab::{Arena, Slab, Tenants};
-pub use words::{WordHasher, WordMap, WordTable};
+pub use words::{WordHasher, WordMap};

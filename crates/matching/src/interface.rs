@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use narrows_engine::{Slab, WordTable, prefetch, prefetch_all};
+use narrows_engine::{Slab, WordMap, prefetch, prefetch_all};
 use narrows_portals::{
     AtomicOperation, Command, CtId, Datatype, EntryId, EqId, Event, EventKind, FailType, INTERFACES, Limits, List, MatchEntry, NO_TICKET,
     Notice, PT_PER_INTERFACE, Place, ProcessId, ReplyCode, UID_ANY, me, pt,
@@ -289,7 +289,7 @@ pub struct Interface {
     entries: Slab<Entry>,
     headers: Slab<Header>,
     /// Slots of entries by identifier; [`NONE`]: its append is still on the way to the NIC.
-    ids: WordTable<u32>,
+    ids: WordMap<u64, u32>,
     eqs: Vec<Option<Queue>>,
     /// Its counting events.
     pub counters: Counters,
@@ -316,7 +316,7 @@ impl Interface {
             tables: Vec::new(),
             entries: Slab::default(),
             headers: Slab::default(),
-            ids: WordTable::default(),
+            ids: WordMap::default(),
             eqs: Vec::new(),
             counters: Counters::default(),
             declared: Declared::new(limits),
@@ -385,7 +385,7 @@ impl Interface {
     pub fn forget(&mut self, commands: impl IntoIterator<Item = Command>) {
         for command in commands {
             if let Command::MeAppend { entry, pt, list, .. } = command
-                && self.ids.get(entry.0) == Some(NONE)
+                && self.ids.get(&entry.0) == Some(&NONE)
             {
                 self.declared.left_list(pt, list);
                 self.forget_entry(entry, pt);
@@ -395,17 +395,17 @@ impl Interface {
 
     /// Takes the identifier of an entry whose append is on the way.
     pub fn declare_entry(&mut self, entry: EntryId, pt: u32, list: List) -> Result<(), CommandError> {
-        if self.ids.get(entry.0).is_some() {
+        let std::collections::hash_map::Entry::Vacant(place) = self.ids.entry(entry.0) else {
             return Err(CommandError::EntryInUse(entry));
-        }
+        };
         self.declared.declare_entry(pt, list)?;
-        self.ids.insert(entry.0, NONE);
+        place.insert(NONE);
         Ok(())
     }
 
     /// An entry is no more.
     fn forget_entry(&mut self, entry: EntryId, pt: u32) {
-        self.ids.remove(entry.0);
+        self.ids.remove(&entry.0);
         self.declared.undeclare_entry(pt);
     }
 

@@ -24,7 +24,7 @@ use crate::report::{Application as Report, Outcome, Progress};
 use crate::watch::Watch;
 use circles::{Circles, MeetingsOfProcesses};
 use narrows_collectives::{Action, Schedule};
-use narrows_engine::{Digest, WordTable};
+use narrows_engine::{Digest, WordMap};
 use narrows_fabric::ConfigError;
 use narrows_fabric::parallel::{self, ProcessError};
 use narrows_message::{
@@ -271,7 +271,7 @@ struct State {
     tallies: Vec<Tally>,
     count: Arc<Count>,
     /// Messages under way to ranks here: by sender and number.
-    flights: WordTable<SimTime>,
+    flights: WordMap<u64, SimTime>,
     payloads: Payloads,
     copied: Messages,
     watch: Option<Watch>,
@@ -635,7 +635,7 @@ impl Replay {
                     circles: None,
                     tallies,
                     count,
-                    flights: WordTable::default(),
+                    flights: WordMap::default(),
                     payloads: Payloads::default(),
                     copied: Messages::default(),
                     watch: None,

@@ -5,7 +5,7 @@
 //! (Behind the first packet of a longer one a NIC may send packets of other messages.) NICs that do not look at a
 //! message before they have all of it take the next one behind that, as they would mix them up otherwise.
 
-use narrows_engine::{Slab, WordTable};
+use narrows_engine::{Slab, WordMap};
 use serde::{Deserialize, Serialize};
 
 /// What travels with a message.
@@ -50,14 +50,14 @@ pub(crate) enum Step {
 pub(crate) struct Inbound<H> {
     flights: Slab<Flight<H>>,
     /// By source and number.
-    numbers: WordTable<u32>,
+    numbers: WordMap<u64, u32>,
     /// By pair: the newest message whose first packet has not been noticed.
-    newest: WordTable<u32>,
+    newest: WordMap<u64, u32>,
 }
 
 impl<H> Default for Inbound<H> {
     fn default() -> Self {
-        Inbound { flights: Slab::default(), numbers: WordTable::default(), newest: WordTable::default() }
+        Inbound { flights: Slab::default(), numbers: WordMap::default(), newest: WordMap::default() }
     }
 }
 
@@ -98,7 +98,7 @@ impl<H: Copy> Inbound<H> {
 
     /// Messages under way.
     pub(crate) fn find(&self, source: u32, of_source: u32) -> Option<u32> {
-        self.numbers.get(number(source, of_source))
+        self.numbers.get(&number(source, of_source)).copied()
     }
 
     /// What travels with a message.
@@ -132,7 +132,7 @@ impl<H: Copy> Inbound<H> {
     /// Its tail has been noticed.
     pub(crate) fn close(&mut self, slot: u32) -> Option<Box<Label<H>>> {
         let label = self.flights.remove(slot)?.label;
-        self.numbers.remove(number(label.source, label.number));
+        self.numbers.remove(&number(label.source, label.number));
         Some(label)
     }
 
@@ -173,7 +173,7 @@ impl<H: Copy> Inbound<H> {
         let flight = self.flights.at(slot);
         match flight.successor {
             None => {
-                self.newest.remove(flight.label.pair());
+                self.newest.remove(&flight.label.pair());
                 None
             }
             Some(successor) => {

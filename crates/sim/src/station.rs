@@ -5,7 +5,7 @@ use crate::Processes;
 use crate::inbound::{self, Inbound, Label};
 use crate::multicast::{CopyNotice, MulticastTree, Multicasts};
 use crate::wrapper::{Around, WrapperId, Wrappers};
-use narrows_engine::{Digest, Slab, WordTable};
+use narrows_engine::{Digest, Slab, WordMap};
 use narrows_fabric::parallel::{Agent, Context};
 use narrows_fabric::seam::{Acknowledge, PacketIn, PacketOut, Passage, Verdict};
 use narrows_fabric::{Arrival, Observer, PacketArrival, Transfer, TransferId, TreeError, Undelivered};
@@ -131,7 +131,7 @@ pub(crate) struct Above<H> {
     sent_shortcuts: Vec<u32>,
     sent: Vec<u32>,
     /// Of messages whose source is read: the NIC's name.
-    reading: WordTable<u32>,
+    reading: WordMap<u64, u32>,
     /// By process of the region.
     asked: Vec<Asked>,
     actions: Slab<Action>,
@@ -221,7 +221,7 @@ impl<H> Above<H> {
             events: vec![0; ports],
             sent_shortcuts: vec![0; ports],
             sent: vec![0; ports],
-            reading: WordTable::default(),
+            reading: WordMap::default(),
             asked: (0..ranks).map(|_| Asked::new()).collect(),
             actions: Slab::default(),
             serial: 0,
@@ -663,7 +663,7 @@ impl<P: Processes, N: Kinds> Agent for Station<P, N> {
     fn source_done(&mut self, host: u32, id: TransferId, fabric: &mut Context<'_, Due, Letter<P::Letter, N::Header>>) {
         let (wrappers, mut around) = self.around(fabric);
         if let Some((port, number)) = wrappers.source_done((host, id.0), &mut around)
-            && let Some(token) = self.above.reading.remove(inbound::number(port, number))
+            && let Some(token) = self.above.reading.remove(&inbound::number(port, number))
         {
             let now = fabric.now();
             let (nics, mut effects) = self.effects(fabric);

@@ -192,7 +192,7 @@ impl Interface {
     /// NIC itself has unlinked it. Other operations that have matched are waited for, while nothing more matches: a
     /// program whose peers still send could ask again for long.
     pub fn me_unlink(&mut self, id: EntryId, ticket: u32, sink: &mut impl Sink) {
-        let slot = self.ids.get(id.0).unwrap_or(NONE);
+        let slot = self.ids.get(&id.0).copied().unwrap_or(NONE);
         let Some(entry) = self.entries.get_mut(slot) else { return reply(ticket, ReplyCode::Unknown, sink) };
         if entry.headers > 0 || !entry.linked {
             return reply(ticket, ReplyCode::InUse, sink);

@@ -16,7 +16,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-use narrows_engine::{Slab, WordMap, WordTable, prefetch, prefetch_all, take_first};
+use narrows_engine::{Slab, WordMap, prefetch, prefetch_all, take_first};
 use narrows_fabric::seam::{Acknowledge, PacketIn, Verdict};
 use narrows_portals::{
     AckRequest, Atomic, Command, CtId, EqId, FailType, INTERFACES, IOVEC_BYTES, Limits, List, LocalBuffer, MatchEntry, NO_TICKET, Notice,
@@ -86,7 +86,7 @@ struct Local {
     /// although only some of it is read by DMA.
     starting: Vec<Starting>,
     /// By initiator ([`word`]): when its last ordered write was or will be in memory.
-    written: WordTable<SimTime>,
+    written: WordMap<u64, SimTime>,
 }
 
 /// A process as a word.
@@ -221,7 +221,7 @@ impl Portals {
         let (node, rail) = directory.of_port(port);
         let local = |&(pid, process): &(u32, Process)| {
             let place = ProcessId::on(node, pid);
-            Local { place, process, user: 0, starting: Vec::new(), written: WordTable::default() }
+            Local { place, process, user: 0, starting: Vec::new(), written: WordMap::default() }
         };
         let locals: Vec<Local> = directory.processes_of(node).iter().map(local).collect();
         Portals {

@@ -94,9 +94,9 @@ impl Portals {
         // Section 3.15: an atomic takes longer than a put that comes behind it.
         let length = this.request.operation.rlength;
         if kind != RequestKind::Get && length > 0 && length <= config.limits.max_waw_ordered_size.get() {
-            let (written, from) = (&mut self.locals[process as usize].written, word(this.request.operation.initiator));
-            at = at.max(written.get(from).unwrap_or_default());
-            written.insert(from, at);
+            let last = self.locals[process as usize].written.entry(word(this.request.operation.initiator)).or_default();
+            at = at.max(*last);
+            *last = at;
         }
         self.landed_at(now, at, message, Role::Request, out);
     }

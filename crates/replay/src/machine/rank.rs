@@ -718,7 +718,7 @@ impl Rank {
                 && let Some(number) = completion.data
             {
                 let from = region.sender(completion.source);
-                let start = region.state.flights.remove(flight(from, number)).expect("a message that is here has been started");
+                let start = region.state.flights.remove(&flight(from, number)).expect("a message that is here has been started");
                 self.count(completion.full_length, (from, start), operation_of(completion.context), region)?;
             }
             if completion.context & COLLECTIVE_CONTEXT == 0 {
